@@ -1,5 +1,6 @@
-"""What an agent costs an iteration in the thread that trains, before its body, in its collectives and after
-it: median and 99th percentile. Runs under any Python that finds the package.
+"""Measures the time that an agent adds to an iteration in the training thread: median and 99th percentile.
+
+Runs under any Python that finds the package.
 
     python benches/agent.py
 """
@@ -18,13 +19,14 @@ from hocket_agent.state import Answer
 
 ITERATIONS = 20_000
 BUCKETS = 8
-"""Collectives of an iteration, as of a model of 200 MB in the 25 MB buckets of DistributedDataParallel."""
+"""Collectives per iteration, as for a model of 200 MB in DistributedDataParallel's buckets of 25 MB."""
 LIMIT_US = 50.0
+"""The limit in docs/agent.md."""
 MS = 1_000_000
 
 
 class Clock:
-    """A clock that iterations and waits move, so that 20,000 iterations take no hour."""
+    """A clock that only iterations and waits advance: in real time, 20,000 iterations would take an hour."""
 
     def __init__(self) -> None:
         self.now_ns = time.monotonic_ns()
@@ -37,10 +39,11 @@ class Clock:
 
 
 def costs_us(agent: Agent, clock: Clock, before: Callable[[], None]) -> list[float]:
-    """What each iteration of 180 ms costs; `before` it something happens that does not count."""
+    """The time that the agent takes in each iteration of 180 ms; the time of `before()` is not counted."""
     costs = []
     for _ in range(ITERATIONS):
         before()
+        # Real time, while `clock` is simulated: all that passes is the agent's.
         begin_ns = time.perf_counter_ns()
         with agent.iteration():
             clock.now_ns += 60 * MS
@@ -68,12 +71,13 @@ def main() -> None:
             clock = Clock()
             agent = Agent(settings, clock=clock, sleep=clock.sleep)
 
-            def hear(agent: Agent = agent, clock: Clock = clock, followed: "Slot | None" = followed) -> None:
-                # As the agent's own thread does when the service answers.
+            def reply(agent: Agent = agent, clock: Clock = clock, followed: "Slot | None" = followed) -> None:
+                # As the agent's own thread does when the service answers; with the loop's variables as
+                # defaults, because a closure would see the next ones.
                 offset = Offset(0, MS, clock.now_ns)
                 agent._reporter.answer = Answer(followed, "no slot", offset, clock.now_ns)
 
-            costs = costs_us(agent, clock, hear)
+            costs = costs_us(agent, clock, reply)
             agent.close()
             median, worst = statistics.median(costs), statistics.quantiles(costs, n=100)[-1]
             print(f"{title}: median {median:.1f} µs, 99th percentile {worst:.1f} µs; limit {LIMIT_US:.0f} µs")

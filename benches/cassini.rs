@@ -1,5 +1,5 @@
-//! Ranking 10 candidates of 1,000 jobs on 1,000 shared links: with the few kinds of jobs that a real
-//! cluster has, with no two jobs alike, and with loops that have to be solved.
+//! Ranking of 10 candidates with 1,000 jobs on 1,000 shared links: with the few kinds of jobs that a real
+//! cluster has, with all jobs different, and with loops that must be solved.
 
 use std::hint::black_box;
 
@@ -50,11 +50,12 @@ fn links() -> Vec<CassiniLink> {
     (0..LINKS).map(link).collect()
 }
 
-/// Candidates in which each group of `size` jobs, drawn anew, shares links in a chain; every pair
-/// crosses `directions` links. `closed` joins the ends of each chain.
+/// Candidates in which jobs form random groups of `size`. The jobs of a group form a chain whose neighbours share
+/// `directions` links each; `closed` also joins the ends of each chain, which makes a loop.
 fn candidates(size: usize, directions: usize, closed: bool) -> Vec<Candidate> {
     let candidate = |index: usize| {
         let mut draw = stream(2, "placement", index as u64);
+        // Fisher and Yates's shuffle.
         let mut order: Vec<usize> = (0..JOBS).collect();
         for last in (1..JOBS).rev() {
             order.swap(last, draw.random_range(0..=last));

@@ -1,5 +1,4 @@
-//! What limits a cluster's run: an iteration of a job that meets nobody, with and without jitter, and of jobs that meet on
-//! a link.
+//! The cost of an iteration in a cluster's run: of a job alone, with and without jitter, and of jobs that share a link.
 
 use std::hint::black_box;
 
@@ -10,7 +9,7 @@ use hocket_scenario::{Crossing, Fabric, LinkId, Phase, Profile};
 
 const ITERATIONS: u64 = 1_000;
 
-// Jobs of different periods on one link, so that they meet now here and now there.
+// Jobs of different periods on one link, so that their overlap changes from iteration to iteration.
 fn simulate(jobs: u64, jitter: f64) -> u64 {
     let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
     let mut run = ClusterRun::new(&fabric, Settings::default());
@@ -23,6 +22,7 @@ fn simulate(jobs: u64, jitter: f64) -> u64 {
         let start = Start { iterations: ITERATIONS, jitter, ..Start::new(profile, crossings) };
         run.start(job, start).expect("it ends in time");
     }
+    // Far beyond the end of the last job.
     let (until, mut left) = (Time::ZERO + Duration::from_ms(10_000_000), jobs as usize);
     while left > 0 {
         left -= run.advance(until).expect("its checks hold").len();

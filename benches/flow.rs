@@ -1,6 +1,5 @@
-//! What limits the flow engine: the cost of an event, which must not depend on links without
-//! traffic and grows with the jobs that meet, and the thousand iterations of two jobs that a user
-//! waits for.
+//! The cost of an event of the flow engine, which must not depend on idle links and grows with the number of jobs that share
+//! a link, and of a thousand iterations of two jobs, which is a typical run.
 
 use std::hint::black_box;
 
@@ -28,12 +27,14 @@ fn two_jobs(fabric: Fabric, share: Share, jitter: f64) -> Scenario {
 fn many_jobs(jobs: u32) -> Scenario {
     let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
     let job = |index| {
+        // Together, the jobs demand the same time of the link, however many they are.
         let up = Phase {
             start: Duration::ZERO,
             duration: Duration::from_us(120_000 / u64::from(jobs)),
             rate: Rate::from_gbps(40),
         };
-        let profile = Profile::new(Duration::from_ms(240), vec![up]).expect("120 of 240 ms fit");
+        let profile =
+            Profile::new(Duration::from_ms(240), vec![up]).expect("at most 120 of 240 ms");
         let crossings = vec![Crossing { link: LinkId::new(0), flows: 1 }];
         Job { jitter: 0.01, ..Job::new(format!("job{index}"), profile, crossings) }
     };

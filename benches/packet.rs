@@ -1,6 +1,6 @@
-//! What limits the packet engine: packet-hops per second (a packet of data or an acknowledgement that crosses a
-//! link) in a small incast that fits into a core's cache and in an all-to-all of 128 hosts that does not, and the start
-//! of 16,256 flows. Both are runs that an ns-3 based simulator was measured on, with its arithmetic and its frames.
+//! The cost of a packet-hop (a data packet or acknowledgement that crosses a link) in the packet engine, in a small incast
+//! that fits into a core's cache and in an all-to-all of 128 hosts that does not, and of starting 16,256 flows. An ns-3 based
+//! simulator was measured on the same runs, whose arithmetic and frames are used here.
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use hocket_des::{Bytes, Duration, Rate, Time};
@@ -16,7 +16,7 @@ use hocket_transport::congestion::{dcqcn, hpcc};
 
 const RATE: Rate = Rate::from_gbps(200);
 
-/// A fabric, and who sends how much to whom at the start.
+/// A fabric, and pairs of hosts of which the first sends `bytes` to the second at the start.
 struct Case {
     fabric: Fabric,
     pairs: Vec<(u32, u32)>,
@@ -42,13 +42,13 @@ fn fabric(hosts: u32, switches: u32, cables: impl Iterator<Item = (u32, u32)>) -
     Fabric::new((0..hosts + switches).map(node).collect(), &cables).expect("a fabric")
 }
 
-/// Seven hosts send 10 MB each to one, over one switch.
+/// Seven hosts each send 10 MB to the same host, over one switch.
 fn incast8() -> Case {
     let fabric = fabric(8, 1, (0..8).map(|host| (host, 8)));
     Case { fabric, pairs: (1..8).map(|host| (host, 0)).collect(), bytes: 10_000_000 }
 }
 
-/// 128 hosts under 8 ToRs and 8 spines send 250 KB each to each other.
+/// 128 hosts under 8 ToRs and 8 spines; each sends 250 KB to each other host.
 fn clos128() -> Case {
     let downs = (0..128).map(|host| (host, 128 + host / 16));
     let ups = (128..136).flat_map(|tor| (136..144).map(move |spine| (tor, spine)));
@@ -84,7 +84,7 @@ fn model() -> Model {
     }
 }
 
-/// Packet-hops of a run that ends at `until`, or when everything has arrived.
+/// The number of packet-hops of a run that ends at `until` or when everything has arrived.
 fn simulate(case: &Case, policy: &Policy, until: Option<Time>) -> u64 {
     let scaled = matches!(policy, Policy::Hpcc(_));
     let flows: Vec<FlowSpec> = case

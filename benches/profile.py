@@ -1,4 +1,4 @@
-"""What one waits for when a profiler trace of PyTorch is profiled: about 100 MB of it, made here.
+"""Measures how long a profiler trace of PyTorch takes to profile: about 100 MB, generated here.
 
 python benches/profile.py
 """
@@ -15,12 +15,14 @@ from hocket.profiling.timelines import profile_timeline, read_kineto
 ITERATIONS = 40
 LAYERS = 100
 PERIOD_US = 400_000.0
-# As many operations of ATen and calls of CUDA as a kernel has in the recorded ones.
+# The number of ATen operations and CUDA calls per kernel in recorded profiler traces.
 CALLS_PER_KERNEL = 3
 
 
 def trace() -> bytes:
-    """An FSDP job: an all-gather for each of its layers, forward and backward, and a reduce-scatter."""
+    """An FSDP job as JSON: an all-gather for each layer in the forward and in the backward pass, and a
+    reduce-scatter for each layer in the backward pass.
+    """
     events: list[dict[str, object]] = []
     for iteration in range(ITERATIONS):
         for layer in range(2 * LAYERS):
@@ -47,7 +49,7 @@ def trace() -> bytes:
 def _kernel(
     events: list[dict[str, object]], name: str, ts: float, dur: float, collective: str = "", elements: int = 0
 ) -> None:
-    """A kernel, and the calls that it takes to launch one."""
+    """Adds a kernel, and the calls that launch it, to `events`; `collective` is that of an NCCL kernel."""
     number = len(events)
     for call in range(CALLS_PER_KERNEL):
         args = {"External id": number, "Ev Idx": number + call, "Sequence number": call, "Fwd thread id": 0}
@@ -91,6 +93,7 @@ def main() -> None:
         for name, written in (("trace.json", content), ("trace.json.gz", gzip.compress(content, 1))):
             path = Path(directory) / name
             path.write_bytes(written)
+            # Time of the processor, on which other work has little effect.
             before = time.process_time()
             profile = profile_timeline(read_kineto(path))
             took_s = time.process_time() - before

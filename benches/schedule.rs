@@ -1,5 +1,5 @@
-//! A round of Pollux's search: CASSINI's testbed of 24 servers with one GPU each and six jobs, and 128 servers with eight
-//! GPUs each and 170 jobs, from the second round on.
+//! A round of Pollux's search, from the second round on: on CASSINI's testbed of 24 servers with one GPU each, with six jobs;
+//! and on 128 servers with eight GPUs each, with 170 jobs.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use hocket_schedule::{Fitness, PolluxJob, PolluxProblem, PolluxSearch, SearchOpt
 
 const OPTIONS: SearchOptions = SearchOptions { population: 100, generations: 100 };
 
-/// A job that gains less and less from workers, the later ones less than the earlier.
+/// A job whose speedup grows sublinearly with its workers; the exponent cycles through seven values.
 fn job(index: usize) -> PolluxJob {
     let size = |workers: u32| {
         let speedup = f64::from(workers).powf(0.5 + 0.4 / (1 + index % 7) as f64);

@@ -1,5 +1,7 @@
-"""What one waits for in a cluster's run: a decision of CASSINI, a trace of 24 servers under each scheduler,
-and, if asked for, a week of 1,024 GPUs. Times are of the processor: what else runs here counts little.
+"""Measures decisions of CASSINI, a trace of 24 servers under each scheduler and, if named, a week of 1,024
+GPUs.
+
+Times are of the processor, on which other work has little effect.
 
     python benches/schedulers.py [decision] [poisson] [week]
 """
@@ -27,7 +29,9 @@ TESTBED = {
 
 
 def decision() -> None:
-    """Ten random placements of random jobs on the testbed's 24 servers, none seen before; then once more."""
+    """A decision between ten random placements of random jobs on the testbed's 24 servers, first with empty
+    caches, then again.
+    """
     for title, options in (
         ("as NSDI'24 Algorithm 2", CassiniOptions(aggregate="mean", loops="discard")),
         ("by default", CassiniOptions()),
@@ -37,10 +41,10 @@ def decision() -> None:
             choose = _decision(options, random.Random(seed))
             cold.append(_cpu_s(choose))
             warm.append(_cpu_s(choose))
-        for what, times in (("all new", cold), ("nothing new", warm)):
+        for state, times in (("all new", cold), ("nothing new", warm)):
             worst = statistics.quantiles(times, n=10)[-1]
             print(
-                f"one decision, 10 candidates, 24 servers, {title}, {what}: "
+                f"one decision, 10 candidates, 24 servers, {title}, {state}: "
                 f"median {statistics.median(times) * 1e3:.1f} ms, 90th percentile {worst * 1e3:.1f} ms"
             )
 
@@ -53,7 +57,7 @@ def _decision(options: CassiniOptions, draws: random.Random) -> Callable[[], obj
     state = State(0, trace.cluster, states, (0,) * len(trace.cluster.gpus))
     routes = Routes(trace.network, trace.cluster, [job.name for job in jobs])
     cassini = Cassini(options, trace.network, routes.crossings, jitter=0.01, seed=1)
-    # Ways and profiles are looked up once in a run.
+    # Paths and profiles are looked up once in a run, so they are no part of a decision.
     for candidate in candidates:
         for job in jobs:
             routes.crossings(job.name, candidate.placement[job.name])
@@ -62,16 +66,18 @@ def _decision(options: CassiniOptions, draws: random.Random) -> Callable[[], obj
 
 
 def _jobs(draws: random.Random, gpus: int) -> list[ClusterJob]:
-    """Jobs of 2 to 12 workers until the cluster is full, models of the catalogue that run on so many."""
+    """Jobs of 2 to 12 workers, with models of the catalogue that support this number, until the cluster is
+    full.
+    """
     jobs: list[ClusterJob] = []
     while gpus > 1:
         workers = draws.randint(2, min(12, gpus))
-        runs = [
+        models = [
             each
             for each in CATALOGUE.values()
             if any(workers in s.workers.value for s in each.strategies.values())
         ]
-        model = draws.choice(runs)
+        model = draws.choice(models)
         sizes = tuple(range(1, workers + 1))
         jobs.append(
             ClusterJob(f"job{len(jobs)}", model.name, model.reference[0], None, 0, workers, sizes, 10**6)
@@ -97,7 +103,7 @@ def poisson() -> None:
 
 
 def week() -> None:
-    """The 2,000 jobs of `examples/cluster/week.toml`: minutes for each scheduler."""
+    """The 2,000 jobs of `examples/cluster/week.toml`, which take minutes under each scheduler."""
     for policy in ("themis", "themis+cassini"):
         _run("examples/cluster/week.toml", policy)
 
@@ -114,13 +120,12 @@ def _run(path: str, policy: str) -> None:
     )
 
 
-def _cpu_s(what: Callable[[], object]) -> float:
+def _cpu_s(call: Callable[[], object]) -> float:
     before = time.process_time()
-    what()
+    call()
     return time.process_time() - before
 
 
 if __name__ == "__main__":
-    asked = sys.argv[1:] or ["decision", "poisson"]
-    for name in asked:
+    for name in sys.argv[1:] or ["decision", "poisson"]:
         {"decision": decision, "poisson": poisson, "week": week}[name]()

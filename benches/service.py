@@ -1,6 +1,7 @@
-"""What a service takes: reports a second over loopback from 1,000 jobs of 8 ranks, how long they wait for an
-answer, and how long after a change the jobs concerned have slots. Waits are those of the machine as it is;
-what the service takes of its processor depends less on what else runs there.
+"""Measures a service with 1,000 jobs of 8 ranks over loopback: the reports that it answers per second, how
+long these wait for their answers, and how long after a change the affected jobs have slots.
+
+Other work on the machine lengthens the waits; it has little effect on the service's processor time.
 
     python benches/service.py [reports] [change]
 """
@@ -22,8 +23,9 @@ JOBS = 1_000
 RANKS = 8
 JOBS_PER_LINK = 4
 CONNECTIONS = 64
+"""Persistent ones: the service is measured, not the set-up of connections."""
 RATES = (500, 1_000, 2_000, 8_000)
-"""Reports a second that are offered; 1,000 jobs of 8 ranks that report each second are the last."""
+"""Reports per second; the last is that of 1,000 jobs of 8 ranks, each of which reports once a second."""
 SECONDS = 4.0
 CHANGES = 20
 
@@ -31,14 +33,15 @@ Ask = Callable[[str, str, Any], Awaitable[Any]]
 
 
 class Connection:
-    """A kept-alive HTTP connection that asks one thing at a time, with little work of its own."""
+    """A persistent HTTP connection with one request at a time."""
 
+    # By hand: an HTTP library would take more time than the service that it measures.
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
-        """The answer to a request, which must be a 2xx."""
+        """The decoded JSON of the answer, whose status must be 2xx."""
         content = json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: service\r\nContent-Length: {len(content)}\r\n\r\n"
         self._writer.write(head.encode() + content)
@@ -55,7 +58,7 @@ class Connection:
 
 @asynccontextmanager
 async def service() -> AsyncIterator[tuple[int, list[Connection]]]:
-    """The process of a new service, and connections to it."""
+    """The process id of a new service, and connections to it; prints its memory and ends it on exit."""
     with tempfile.TemporaryDirectory() as directory:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hocket", "serve", "--listen", "127.0.0.1:0"),
@@ -63,6 +66,7 @@ async def service() -> AsyncIterator[tuple[int, list[Connection]]]:
             stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr is not None, "it is a pipe"
+        # The first line names the address, with the port that the system chose for port 0.
         line = (await process.stderr.readline()).decode()
         port = int(line.split("http://127.0.0.1:")[1].split(":")[0])
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
@@ -77,7 +81,10 @@ async def service() -> AsyncIterator[tuple[int, list[Connection]]]:
 
 
 async def reports() -> None:
-    """Open loop: reports come when they are due, however long others wait."""
+    """Measures the answers at each of `RATES`.
+
+    The loop is open: a report is due at its time even if others still wait, as the ranks of real jobs report.
+    """
     for rate in RATES:
         async with service() as (process, connections):
             started_s = time.perf_counter()
@@ -96,7 +103,7 @@ async def reports() -> None:
 
 
 async def _offered(connections: list[Connection], rate: int) -> tuple[list[float], float]:
-    """How long each report waited from when it was due, and how long all took."""
+    """The time from when each report was due until its answer, and the time that all took."""
     due: asyncio.Queue[tuple[float, int]] = asyncio.Queue()
     begun_s = time.perf_counter()
     total = int(rate * SECONDS)
@@ -117,7 +124,7 @@ async def _offered(connections: list[Connection], rate: int) -> tuple[list[float
 
 
 async def change() -> None:
-    """From a job's first complete report until it is told its slot; all other jobs run already."""
+    """Measures how long all jobs wait for slots when they start together, and one job when it changes."""
     draws = random.Random(1)
     async with service() as (_, [connection, *_]):
         for number in range(JOBS):
@@ -130,7 +137,7 @@ async def change() -> None:
             await _slot(connection, number)
         slotted_s = time.perf_counter() - started_s
         print(
-            f"{JOBS} jobs start in {reported_s:.1f} s: all have been told their slots after {slotted_s:.1f} s"
+            f"{JOBS} jobs start in {reported_s:.1f} s: all have received their slots after {slotted_s:.1f} s"
         )
         waits_s = []
         for _ in range(CHANGES):
@@ -147,16 +154,17 @@ async def change() -> None:
 
 
 async def _slot(connection: Connection, number: int) -> None:
-    """Returns when the job is told whether it has a slot."""
+    """Returns when an answer to the job says whether it has a slot."""
     while True:
         answer = await connection.ask("POST", f"/v1/jobs/{number}/reports", _report(0, ranks=1))
+        # The reason while the service is still looking for time-shifts.
         if "worked out" not in answer["reason"]:
             return
         await asyncio.sleep(0.005)
 
 
 def _registration(number: int, period_ms: int = 200) -> dict[str, Any]:
-    """A quarter of the period each, so that the jobs of a link can take turns."""
+    """A job with communication in less than a quarter of its period: the four of a link can take turns."""
     up = [{"start": "0 ms", "duration": "45 ms", "rate": "40 Gbps"}]
     link = {"name": f"link {number // JOBS_PER_LINK}", "capacity": "50 Gbps"}
     return {"profile": {"period": f"{period_ms} ms", "up": up}, "workers": [], "links": [link]}
@@ -169,7 +177,8 @@ def _report(rank: int, ranks: int = RANKS) -> dict[str, Any]:
 
 
 def _processor_s(process: int) -> float:
-    """User and system time, fields 14 and 15 of proc(5); the name before them may hold spaces."""
+    """User and system time, fields 14 and 15 of proc_pid_stat(5); field 2, the name, may contain spaces."""
+    # Field 3 is the first after the name, so 14 is at index 11.
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

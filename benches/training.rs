@@ -1,5 +1,5 @@
-//! What a user of training jobs waits for: an iteration of a DLRM on the 128 GPUs of HOTI'22 on either engine, with gradients
-//! summed over all GPUs at once and inside servers first; and a ring over 8,192 GPUs on the flow engine, routes included.
+//! The cost of training jobs: an iteration of a DLRM on the 128 GPUs of HOTI'22 on either engine, with one-level and
+//! two-level all-reduces, and a ring over 8,192 GPUs on the flow engine, including its routes.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ impl Observer for Quiet {
     fn on_table(&mut self, _: Table) {}
 }
 
-/// Racks of servers of eight GPUs (HOTI'22 Table I), and as many cables from each ToR to each of eight spines as there is no
-/// over-subscription with.
+/// Racks of servers of eight GPUs (HOTI'22 Table I), and eight spines with enough cables to each ToR for no
+/// over-subscription.
 fn clos(racks: u32, servers_per_rack: u32) -> Fabric {
     const SPINES: u32 = 8;
     let gpus_per_rack = servers_per_rack * GPUS_PER_SERVER;
@@ -56,8 +56,8 @@ fn clos(racks: u32, servers_per_rack: u32) -> Fabric {
 }
 
 fn model() -> Model {
-    let usual = Model::default();
-    Model { frames: Frames { mtu: MTU, ..usual.frames }, ..usual }
+    let default = Model::default();
+    Model { frames: Frames { mtu: MTU, ..default.frames }, ..default }
 }
 
 fn operation(name: String, kind: OperationKind, after: &[u32]) -> Operation {
@@ -68,7 +68,8 @@ fn collective(kind: CollectiveKind, bytes: u64) -> OperationKind {
     OperationKind::Collective { communicator: 0, kind, bytes: Bytes::new(bytes) }
 }
 
-/// As much as a DLRM of HOTI'22 Table II: 4 MB of embeddings each way, 109.5 MiB of gradients, computes of 4.8 ms.
+/// A program with the traffic of the DLRM of HOTI'22 Table II: 4 MiB of embeddings in each direction, 109.5 MiB of gradients,
+/// and computes of 4.8 ms.
 fn dlrm() -> Vec<Operation> {
     let compute = |us| OperationKind::Compute(Duration::from_us(us));
     let all_to_all = || collective(CollectiveKind::AllToAll, 4 << 20);
@@ -158,18 +159,18 @@ fn training(criterion: &mut Criterion) {
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     let direct = Algorithm::Direct;
     for (levels, algorithms) in [("1D", &[direct][..]), ("2D", &[direct, direct][..])] {
-        let its = scenario(clos(8, 2), 128, dlrm(), algorithms);
+        let scenario = scenario(clos(8, 2), 128, dlrm(), algorithms);
         group.bench_function(format!("dlrm128/{levels}/flow"), |bencher| {
-            bencher.iter(|| on_flows(&its));
+            bencher.iter(|| on_flows(&scenario));
         });
         group.bench_function(format!("dlrm128/{levels}/packet"), |bencher| {
-            bencher.iter(|| on_packets(&its));
+            bencher.iter(|| on_packets(&scenario));
         });
     }
     let sum = collective(CollectiveKind::AllReduce, 1 << 30);
     let program = vec![operation("sum".to_owned(), sum, &[])];
-    let its = scenario(clos(32, 32), 8_192, program, &[Algorithm::Ring]);
-    group.bench_function("ring8192/flow", |bencher| bencher.iter(|| on_flows(&its)));
+    let scenario = scenario(clos(32, 32), 8_192, program, &[Algorithm::Ring]);
+    group.bench_function("ring8192/flow", |bencher| bencher.iter(|| on_flows(&scenario)));
     group.finish();
 }
 

@@ -16,7 +16,9 @@ ROOFLINE = Roofline(peak_flops=10**12, memory_bytes_per_s=10**12)
 
 
 def read_traces(data: bytes) -> None:
-    """Reads `data` as the file of rank 0; the first byte says how much of it is rank 1's, 0 for none."""
+    """Reads `data` after its first byte as the file of rank 0; that byte ÷ 255 is the share of it that is
+    also the file of rank 1, 0 for no such file.
+    """
     share, content = (data[0], data[1:]) if data else (0, b"")
     files = [SCRATCH / f"hocket-fuzz-{os.getpid()}.{rank}.et" for rank in range(2 if share else 1)]
     for file, length in zip(files, (len(content), len(content) * share // 255), strict=False):

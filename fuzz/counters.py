@@ -18,16 +18,16 @@ SHORTEST_S = 1e-3
 
 
 def read_counters(data: bytes) -> None:
-    """Reads `data` as a series of counters; what is found in it must be a job of a plan."""
+    """Reads `data` as a series of counters; a profile found in it must be valid as a job of a plan."""
     path = SCRATCH / f"hocket-fuzz-{os.getpid()}.csv"
     path.write_bytes(data)
     try:
-        found = profile_counters(path)
+        profile = profile_counters(path)
     except InputError:
         return
     # Garbage may be faster than any link, or shorter than what a plan's times resolve.
-    if found.period_s >= SHORTEST_S and all(phase.rate_bps <= FASTEST_BPS for phase in found.phases):
-        parse_plan({"link": {"capacity": f"{FASTEST_BPS} bps"}, "jobs": [found.to_job()]})
+    if profile.period_s >= SHORTEST_S and all(phase.rate_bps <= FASTEST_BPS for phase in profile.phases):
+        parse_plan({"link": {"capacity": f"{FASTEST_BPS} bps"}, "jobs": [profile.to_job()]})
 
 
 if __name__ == "__main__":

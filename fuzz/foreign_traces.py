@@ -16,7 +16,7 @@ FORMATS = ("philly", "helios", "pai", "pollux", "gavel")
 
 
 def read_jobs(data: bytes) -> None:
-    """Reads `data` as a trace; the first byte, modulo 5, chooses its format."""
+    """Reads `data` after its first byte, which chooses the format, as a trace of another cluster."""
     file = SCRATCH / f"hocket-fuzz-{os.getpid()}.trace"
     file.write_bytes(data[1:])
     table = {"file": str(file), "format": FORMATS[data[0] % len(FORMATS)] if data else "philly"}

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of what jobs leave: any bytes as a file are a profile or an `InputError`."""
+"""Coverage-guided fuzzing of files that jobs leave: any bytes are a profile or an `InputError`."""
 
 import os
 import sys
@@ -29,18 +29,18 @@ READERS = (
 
 
 def read_file(data: bytes) -> None:
-    """Reads `data` after its first byte, which chooses the reader; what is found must be a job of a plan."""
+    """Reads `data` after its first byte, which chooses the reader; a profile must be a job of a plan."""
     path = SCRATCH / f"hocket-fuzz-{os.getpid()}.0.et"
     path.write_bytes(data[1:])
     try:
-        found = READERS[data[0] % len(READERS) if data else 0](path)
+        job_profile = READERS[data[0] % len(READERS) if data else 0](path)
     except InputError:
         return
-    assert 0 <= found.confidence <= 1
-    rates_bps = [phase.rate_bps for phase in found.phases]
+    assert 0 <= job_profile.confidence <= 1
+    rates_bps = [phase.rate_bps for phase in job_profile.phases]
     # Garbage may be faster than any link, or shorter than what a plan's times resolve.
-    if found.period_s >= SHORTEST_S and all(rate_bps <= FASTEST_BPS for rate_bps in rates_bps):
-        parse_plan({"link": {"capacity": f"{FASTEST_BPS} bps"}, "jobs": [found.to_job()]})
+    if job_profile.period_s >= SHORTEST_S and all(rate_bps <= FASTEST_BPS for rate_bps in rates_bps):
+        parse_plan({"link": {"capacity": f"{FASTEST_BPS} bps"}, "jobs": [job_profile.to_job()]})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ SCRATCH = Path("/dev/shm")
 
 
 def read_plan(data: bytes) -> None:
-    """Reads `data` as a plan; its first byte says in which format."""
+    """Reads `data` after its first byte, which chooses the format, as a plan."""
     suffix = "json" if data[:1] < b"\x80" else "toml"
     path = SCRATCH / f"hocket-fuzz-{os.getpid()}.{suffix}"
     path.write_bytes(data[1:])

@@ -21,17 +21,17 @@ SHORTEST_S = 1e-3
 
 
 def read_trace(data: bytes) -> None:
-    """Reads `data` after its first byte, which chooses the reader; what is found must be a job of a plan."""
+    """Reads `data` after its first byte, which chooses the reader; a profile must be a job of a plan."""
     path = SCRATCH / f"hocket-fuzz-{os.getpid()}.trace"
     path.write_bytes(data[1:])
     try:
-        found = profile_timeline(READERS[data[0] % len(READERS) if data else 0](path), rate="10 Gbps")
-        job = found.to_job()
+        profile = profile_timeline(READERS[data[0] % len(READERS) if data else 0](path), rate="10 Gbps")
+        job = profile.to_job()
     except InputError:
         return
-    assert 0 <= found.confidence <= 1
+    assert 0 <= profile.confidence <= 1
     # Garbage may be faster than any link, or shorter than what a plan's times resolve.
-    if found.period_s >= SHORTEST_S and all(phase.rate_bps <= FASTEST_BPS for phase in found.phases):
+    if profile.period_s >= SHORTEST_S and all(phase.rate_bps <= FASTEST_BPS for phase in profile.phases):
         parse_plan({"link": {"capacity": f"{FASTEST_BPS} bps"}, "jobs": [job]})
 
 

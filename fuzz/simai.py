@@ -15,7 +15,7 @@ SCRATCH = Path("/dev/shm")
 
 
 def read_text(data: bytes) -> None:
-    """Reads `data` on as many GPUs as its first byte says, from 1 to 256."""
+    """Reads `data` after its first byte, which gives the number of GPUs, from 1 to 256."""
     path = SCRATCH / f"hocket-fuzz-{os.getpid()}.txt"
     path.write_bytes(data[1:])
     try:

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of simulator studies: one file of any bytes is read or an `InputError`."""
+"""Coverage-guided fuzzing of HPCC-style studies: any bytes as one file are a study or an `InputError`."""
 
 import os
 import sys
@@ -17,7 +17,9 @@ FILES = ("config.txt", "topology.txt", "flow.txt")
 
 
 def read_study(data: bytes) -> None:
-    """Reads `data` as one file of a study, the first byte says which; what is accepted must be usable."""
+    """Reads `data` after its first byte, which chooses the file, in a study whose other files are valid; each
+    flow of an accepted study must have a standalone time.
+    """
     directory = SCRATCH / f"hocket-fuzz-{os.getpid()}"
     directory.mkdir(exist_ok=True)
     for name in FILES:

@@ -77,7 +77,7 @@ def packets(
     policy: str = "pfc-only", window: Any = "unlimited", hash_name: str = "mixed", **model: str
 ) -> None:
     flows: Any = dict.fromkeys(
-        ("from_node", "to_node", "label_forth", "label_back", "priority", "policy", "window"), b""
+        ("from_node", "to_node", "forward_label", "reverse_label", "priority", "policy", "window"), b""
     )
     messages: Any = {"flow": b"", "bytes": b"", "start_ps": b""}
     options: Any = {

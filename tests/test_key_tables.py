@@ -40,12 +40,13 @@ def test_every_key_stands_in_one_table() -> None:
 def test_a_row_says_what_a_key_takes_and_where_its_default_is_from() -> None:
     text = renewed("<!-- keys of Compat: tolerance loops -->\nold\n<!-- end of keys -->\n")
     assert text.splitlines()[2:6] == [
-        "| key | takes | is | default |",
+        "| key | value | meaning | default |",
         "|---|---|---|---|",
         "| `tolerance` | number, 0 to 0.5 | Largest relative change of a period that makes periods fit on "
         "one circle. | `0.01`; Hocket: measured iteration times vary by about 1% |",
-        '| `loops` | `"discard"` or `"solve"` | A candidate whose loops do not close: `"discard"` or '
-        '`"solve"`. | `"discard"`; NSDI\'24 Algorithm 2, line 15 |',
+        '| `loops` | `"discard"` or `"solve"` | A candidate in which the time-shifts around a loop of links '
+        'disagree: `"discard"` it, or `"solve"` the jobs of the loop together. | `"discard"`; NSDI\'24 '
+        "Algorithm 2, line 15 |",
     ]
 
 

@@ -18,7 +18,7 @@ TRACE = {
     "fabric": {"testbed": "cassini"},
     "jobs": [{"name": "a", "model": "VGG16", "batch_size": 1400, "workers": 2, "iterations": 100}],
 }
-REFUSED = "holds another run; --force replaces it, --out DIR writes elsewhere"
+REFUSED = "contains another run; --force replaces it, --out DIR writes elsewhere"
 
 
 @pytest.fixture(autouse=True)

@@ -153,6 +153,7 @@ class Agent:
         try:
             if is_ddp(model):
                 watch_ddp(model, self._communication, state, hook)
+            # The functions are wrapped once, however many models are attached.
             elif self._undo is None:
                 self._undo = watch_collectives(self._communication)
         except (RuntimeError, ImportError, AttributeError) as error:
@@ -203,6 +204,7 @@ class Agent:
 
     def close(self) -> None:
         """Sends and logs what is still queued, within two seconds. Also called when the interpreter exits."""
+        # A job may use several agents one after the other; the interpreter would keep all of them.
         atexit.unregister(self.close)
         if self._undo is not None:
             self._undo()
@@ -215,6 +217,7 @@ class Agent:
         try:
             if self._marker is None:
                 self._marker = _marker(self._clock)
+            # The delay comes first, since it is not part of the iteration.
             self._delay = self._wait(self._marker)
             self._start = self._marker.mark()
             # Communication between iterations, such as a checkpoint's, belongs to none of them.
@@ -229,6 +232,7 @@ class Agent:
         try:
             self._running = False
             observed = self._communication.take()
+            # An iteration that ended with an exception has no meaningful duration.
             if completed:
                 pending = _Pending(self._number, self._start, observed, self._marker.mark(), self._delay)
                 self._number += 1
@@ -240,11 +244,13 @@ class Agent:
     def _wait(self, marker: Marker) -> Delay:
         """Delays the next iteration to its slot, if it has one."""
         now_ns = self._clock()
+        # By identity, as the reporter replaces the answer as a whole.
         if self._reporter.answer is not self._answer and not self._settings.dry_run:
             self._answer = self._reporter.answer
             if self._answer is not None:
                 self._shifter.answered(self._answer)
         if marker.is_due(now_ns) or self._shifter.needs_start(self._number, now_ns):
+            # Waiting for the GPU costs its overlap with the host, so it happens only here.
             marker.catch_up()
             self._settle(marker)
             marker.calibrate()
@@ -274,6 +280,7 @@ class Agent:
         while self._pending:
             pending = self._pending[0]
             end_ns = None if pending.end is None else marker.read_ns(pending.end)
+            # Marks are None while a CUDA graph is captured, and such an iteration is left out.
             if pending.end is not None and end_ns is None:
                 return
             self._pending.popleft()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from hocket_agent.errors import InputError
-from hocket_agent.protocol import LONGEST_ANSWER
+from hocket_agent.protocol import LONGEST_ANSWER, LONGEST_REASON
 from hocket_agent.settings import Settings
 
 _OK = 200
@@ -76,7 +76,8 @@ class Client:
             return self._exchange(body)
         except _FAILURES as error:
             self.close()
-            # A service closes connections that were idle for long, so a lost one is worth a second try.
+            # A service closes connections that were idle for long, so a lost one is worth a second try, which
+            # opens a new connection and is therefore the last.
             if is_kept and isinstance(error, (ConnectionError, http.client.BadStatusLine)):
                 return self.post(body)
             raise UnreachableError(type(error).__name__, f"{type(error).__name__}: {error}") from None
@@ -91,6 +92,7 @@ class Client:
             self._connection.connect()
             self._connection.sock = _DeadlineSocket(self._connection.sock, self._clock)
         self._connection.sock.deadline_ns = deadline_ns
+        # After connecting and before the body is read, so that neither counts as delay of the exchange.
         sent_ns = self._clock()
         self._connection.request("POST", self._path, body, self._headers)
         response = self._connection.getresponse()
@@ -119,10 +121,10 @@ def refusal(response: Response) -> str | None:
     if response.status == _OK:
         return None
     try:
-        said = json.loads(response.body)["error"]
+        reason = json.loads(response.body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        said = "no reason given"
-    return f"status {response.status}: {str(said)[:1_000]}"
+        reason = "no reason given"
+    return f"status {response.status}: {str(reason)[:LONGEST_REASON]}"
 
 
 def _connection(service: str, timeout_s: float) -> tuple[Any, str]:
@@ -146,6 +148,7 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     body = response.read(LONGEST_ANSWER + 1)
     if len(body) > LONGEST_ANSWER:
         raise ValueError(f"the answer is longer than {LONGEST_ANSWER} bytes")
+    # Given a limit, `read` does not report that a body ends before its Content-Length.
     if response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body

@@ -34,8 +34,8 @@ _COLLECTIVES = (
 
 
 def is_ddp(model: Any) -> bool:
-    """Whether the model is a `DistributedDataParallel`. FSDP has hooks of the same name with another
-    signature, so looking for the method would not do.
+    """Whether the model is a `DistributedDataParallel`. The method `register_comm_hook` does not show this:
+    FSDP has it as well, for hooks with another signature.
     """
     parallel = sys.modules.get("torch.nn.parallel")
     return parallel is not None and isinstance(model, parallel.DistributedDataParallel)
@@ -101,7 +101,9 @@ def _holders(functions: list[Any]) -> Iterator[tuple[dict[str, Any], str, Any]]:
     Megatron-Core imports some under names of its own. PyTorch's own modules are left alone: they call one
     collective from within another, which would count twice.
     """
+    # By identity: comparing any attribute of any module could run its code.
     known = {id(function) for function in functions}
+    # Copied, since another thread may import modules meanwhile.
     for title, module in list(sys.modules.items()):
         if title == "torch.distributed" or title.partition(".")[0] != "torch":
             names = getattr(module, "__dict__", {})

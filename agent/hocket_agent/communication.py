@@ -85,6 +85,7 @@ class Communication:
                 self._works = False
                 self._fail(error)
 
+    # `_last` stays, since the first gap of an iteration begins in the one before.
     def _begin(self) -> None:
         self._count = 0
         self._open = 0
@@ -123,6 +124,7 @@ class Communication:
                 mark = self._start = self._mark()
         elif index < _MARKED_COLLECTIVES:
             mark = self._mark()
+            # While another collective is under way there is no silence, hence an empty gap.
             since = mark if self._open or self._last is None else self._last
             self._gaps.append(Span(since, mark))
             self._last = mark
@@ -141,9 +143,10 @@ class PhaseStart:
         None if no gap is known. The first gap does not count the time by which the iteration was delayed.
         """
         gaps_ns = [gaps_ns[0] if gaps_ns[0] is None else gaps_ns[0] - delay_ns, *gaps_ns[1:]]
-        known = [index for index, its_ns in enumerate(gaps_ns) if its_ns is not None]
+        known = [index for index, gap_ns in enumerate(gaps_ns) if gap_ns is not None]
         if not known:
             return None
+        # The first of equally long gaps, as in the service (`Contender.mark_ps`).
         longest = max(known, key=lambda index: gaps_ns[index] or 0)
         self._learnt += 1
         if self._learnt > _WARM_UP:

@@ -34,6 +34,7 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "bpf_map_update_elem": (c_int, (c_int, c_void_p, c_void_p, c_uint64)),
     "bpf_map_delete_elem": (c_int, (c_int, c_void_p)),
 }
+# The last argument is a va_list, which x86-64 and AArch64 pass as a pointer.
 _PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 # Of `enum libbpf_print_level`: LIBBPF_WARN.
 _WARNING = 0
@@ -80,6 +81,7 @@ def warnings() -> Iterator[list[str]]:
     libc.vsnprintf.argtypes = (c_char_p, ctypes.c_size_t, c_char_p, c_void_p)
     set_print = library().libbpf_set_print
     set_print.restype, set_print.argtypes = c_void_p, (c_void_p,)
+    # In a variable, since ctypes does not keep a callback alive for C.
     callback = _PRINT(keep)
     before = set_print(ctypes.cast(callback, c_void_p))
     try:
@@ -176,9 +178,11 @@ def _newest(name: str) -> int | None:
     found = None
     try:
         for each, fd in _maps():
+            # Ids ascend, so the last map is the newest. Sockets keep those of an unloaded program alive.
             if each == name:
                 if found is not None:
                     os.close(found)
+                # `_maps` closes its own descriptor.
                 found = os.dup(fd)
     except PermissionError:
         raise InputError(f"{name}: finding a BPF map requires root or CAP_SYS_ADMIN") from None

@@ -1,5 +1,5 @@
-"""Marks: times on the host's monotonic clock. A mark on the host is readable at once; one on a GPU,
-which runs behind its host, once the GPU has passed it.
+"""Marks: points in the program whose times are read on the host's monotonic clock. A mark on the host can be
+read at once, a mark on a GPU once the GPU, which runs behind its host, has passed it.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class CudaMarker:
         self._cuda = cuda
         self._clock = clock
         self._spare: list[Any] = []
+        # Older versions of PyTorch lack it.
         self._is_capturing = getattr(cuda, "is_current_stream_capturing", lambda: False)
         self._zero: Any = None
         """The event that other events are timed against."""
@@ -81,6 +82,7 @@ class CudaMarker:
         return event
 
     def read_ns(self, mark: Any) -> int | None:
+        # `elapsed_time` fails for an event that has not been passed.
         if mark is None or self._zero is None or self._is_capturing() or not mark.query():
             return None
         elapsed_ms: float = self._zero.elapsed_time(mark)

@@ -30,7 +30,7 @@ class Offset(NamedTuple):
     at_ns: int
 
     def uncertainty_at(self, now_ns: int) -> int:
-        """The uncertainty grows after the exchange, as clocks drift."""
+        """The uncertainty at `now_ns`: it grows after the exchange, as clocks drift."""
         return self.uncertainty_ns + max(0, now_ns - self.at_ns) * _DRIFT_PPM // 1_000_000
 
 
@@ -47,8 +47,9 @@ class OffsetFilter:
         self._samples: deque[Offset] = deque(maxlen=_STAGES)
 
     def add(self, exchange: Exchange) -> None:
-        """RFC 5905 section 8: θ = ((T2 − T1) + (T3 − T4)) / 2, δ = (T4 − T1) − (T3 − T2). The true offset is
-        within δ/2 of θ, even if the forward and reverse paths differ."""
+        """Adds an exchange. RFC 5905 section 8: θ = ((T2 − T1) + (T3 − T4)) / 2, δ = (T4 − T1) − (T3 − T2).
+        The true offset is within δ/2 of θ, even if the forward and reverse paths differ.
+        """
         forward_ns = exchange.service_received_ns - exchange.sent_ns
         reverse_ns = exchange.service_sent_ns - exchange.received_ns
         # A step of the service's clock between its two timestamps could make δ negative.

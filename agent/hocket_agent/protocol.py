@@ -104,6 +104,7 @@ def _slot(fields: Any, ideal_ns: int) -> Slot:
 
 def _integer(fields: dict[str, Any], key: str, lowest: int, highest: int) -> int:
     value = fields.get(key)
+    # In Python, a bool is an int.
     if isinstance(value, bool) or not isinstance(value, int):
         raise WrongAnswerError(key, f"{key}: must be a whole number: got {value!r:.80}")
     if not lowest <= value <= highest:

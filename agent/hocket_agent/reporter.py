@@ -57,6 +57,7 @@ class _Totals:
         self.communication_ns: int | None = None
 
     def add(self, iteration: Iteration) -> None:
+        # With the delay before it, which predicted times include as well.
         took_ns = iteration.delay_ns + iteration.end_ns - iteration.start_ns
         self.min_ns = min(self.min_ns, took_ns) if self.count else took_ns
         self.max_ns = max(self.max_ns, took_ns)
@@ -110,6 +111,7 @@ class Reporter:
     def start(self) -> None:
         """Starts the thread, if there is a service, a log or connections to serve."""
         if not (self._client is None and self._log is None and self._connections is None):
+            # A daemon, so that a service that hangs does not keep the job from ending.
             self._thread = threading.Thread(target=self._run, name="hocket.agent", daemon=True)
             self._thread.start()
 
@@ -124,6 +126,7 @@ class Reporter:
             self._thread.join(timeout=2.0)
 
     def _run(self) -> None:
+        # At once: no slot is assigned before all ranks have reported.
         self.step()
         while not self._stopping.wait(self._interval_s):
             self.step()
@@ -141,6 +144,7 @@ class Reporter:
             self._write(self._take())
             if self._client is not None and (last or self._clock() >= self._due_ns):
                 self._report(self._client)
+                # Half an interval less, so that a step that comes a little early still reports.
                 self._due_ns = self._clock() + int((self._pause_s - self._interval_s / 2) * 1e9)
         except Exception as error:
             self._warn_once(f"own {type(error).__name__}", f"reporting failed: {error!r}; training continues")
@@ -198,7 +202,7 @@ class Reporter:
             elif response.status == _NOT_FOUND:
                 # The service works, and the job may be registered later.
                 self.service_status = error_text
-                self._hold(None, error_text)
+                self._set_answer(None, error_text)
                 self._note_once(
                     "unregistered",
                     f"connected to {client.address}, but job {client.job} is not registered: "
@@ -217,6 +221,7 @@ class Reporter:
         rank, ranks, dry_run = self._identity
         last, totals, now_ns = self._last, self._totals, self._clock()
         wall_ns = time.time_ns()
+        # Estimated for the monotonic clock; reported for the wall clock, like `sent_ns`.
         offset = self._offsets.best(now_ns)
         follows = None if last is None or self.failure is not None else last.slot
         why_not = self.failure or ("no iteration has ended yet" if last is None else last.reason)
@@ -243,23 +248,23 @@ class Reporter:
         self._check_version(reply.slot)
         self._offsets.add(reply.exchange)
         self.service_status = "answers"
-        self._hold(reply.slot, reply.reason)
+        self._set_answer(reply.slot, reply.reason)
         self._totals.clear()
 
-    def _hold(self, slot: Slot | None, reason: str) -> None:
+    def _set_answer(self, slot: Slot | None, reason: str) -> None:
         now_ns = self._clock()
         self.answer = Answer(slot, reason, self._offsets.best(now_ns), now_ns)
 
     def _check_version(self, slot: Slot | None) -> None:
         # A service that has lost its database may restart versions from 1 once its last slot's lease is over.
-        held = self.answer
-        if slot is None or held is None or held.slot is None or self._clock() - held.at_ns > LEASE_NS:
+        last = self.answer
+        if slot is None or last is None or last.slot is None or self._clock() - last.at_ns > LEASE_NS:
             return
-        if slot.version < held.slot.version:
+        if slot.version < last.slot.version:
             raise WrongAnswerError(
-                "version", f"slot.version: {slot.version} is below {held.slot.version}, received before"
+                "version", f"slot.version: {slot.version} is below {last.slot.version}, received before"
             )
-        if slot.version == held.slot.version and slot != held.slot:
+        if slot.version == last.slot.version and slot != last.slot:
             raise WrongAnswerError("version", f"slot.version: {slot.version} was a different slot before")
 
     def _unanswered(self, client: Client, error: Exception) -> str:

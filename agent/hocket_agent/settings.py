@@ -19,6 +19,7 @@ class Settings:
 
     service: str | None = None
     job: str | None = None
+    # Settings may be logged, the token may not.
     token: str | None = field(default=None, repr=False)
     rank: int = 0
     ranks: int = 1
@@ -57,6 +58,7 @@ def _first_integer(environment: Mapping[str, str], names: tuple[str, ...], defau
     for name in names:
         text = environment.get(name)
         if text:
+            # int() would also accept signs, blanks, underscores and digits of other scripts.
             if not (text.isascii() and text.isdigit()):
                 raise InputError(f"{name}: must be a whole number, at least 0: got {text!r}")
             return int(text)

@@ -25,8 +25,8 @@ class Slot(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether iterations that are early wait: where periods were padded to fit those of other jobs, every
-        iteration is shorter than its period.
+        """Whether an early iteration waits for its slot. It does where the period was padded to fit those of
+        other jobs, since every iteration is then shorter than the period.
         """
         return self.period_ns > self.ideal_ns
 

@@ -45,7 +45,7 @@ def available() -> tuple[str, ...]:
 
 
 def is_loaded() -> bool:
-    """Whether a congestion control of one of these names is registered in this kernel, by any process."""
+    """Whether `ADAPTIVE` or `WEIGHTED` is registered in this kernel, by any process."""
     return not {ADAPTIVE, WEIGHTED}.isdisjoint(available())
 
 
@@ -70,8 +70,9 @@ def is_connection(fd: int) -> bool:
     option = (fd, socket.SOL_SOCKET, socket.SO_PROTOCOL, ctypes.byref(protocol), ctypes.byref(length))
     if _libc().getsockopt(*option) != 0 or protocol.value != socket.IPPROTO_TCP:
         return False
-    nothing = ctypes.c_uint32(0)
-    return bool(_libc().getpeername(fd, None, ctypes.byref(nothing)) == 0)
+    # Only whether there is a peer matters, so no space for its address.
+    no_space = ctypes.c_uint32(0)
+    return bool(_libc().getpeername(fd, None, ctypes.byref(no_space)) == 0)
 
 
 @cache
@@ -100,6 +101,7 @@ def set_phase(connection: int | HasFileno, total_bytes: int) -> None:
     fd = _fd(connection)
     with libbpf.open_map(_DECLARED_MAP) as declared:
         try:
+            # The program only compares the number with the last one, so it may wrap around.
             before = libbpf.read(declared, fd, DECLARED) or (0, 0, 0)
             number = (before[1] + 1) % 2**32
             libbpf.write(declared, fd, DECLARED.pack(total_bytes, number, 0))

@@ -125,6 +125,7 @@ class Shifter:
         if slot is None or offset is None:
             self.applied, self.deviation_ns, self._drifted = None, None, False
             return _NONE
+        # median_low is an observed time in whole nanoseconds; a mean would follow a single straggler.
         begins_ns = now_ns + offset.offset_ns + median_low(self._after_ns)
         late_ns = slot.late_ns(begins_ns)
         aligns = slot.version != self._aligned
@@ -132,9 +133,11 @@ class Shifter:
         self.applied, self._aligned, self._drifted = slot.version, slot.version, False
         if aligns:
             self.deviation_ns = None
+            # The costs of adjustments to another slot do not count against this one.
             self._spent_ns.clear()
         if 0 <= late_ns <= slot.tolerance_ns:
             return _NONE
+        # Not adjustments: the job goes to a new slot, or is early where slots are longer than iterations.
         if aligns or (late_ns < 0 and slot.waits):
             return Delay(slot.wait_ns(begins_ns), False)
         if drifted:

@@ -1,7 +1,8 @@
-"""Builds the documentation site, `site/html`: `make docs` runs it.
+"""Builds the documentation site, `site/html`, for `make docs`.
 
 The pages of `docs/` are copied to `site/pages` with all files of the repository that they link to, so that
-every link leads somewhere on the site. Then the generator reads them; its strict mode fails on a broken link.
+every link leads to a page of the site. The generator then reads the copies; its strict mode fails on a broken
+link.
 """
 
 import re
@@ -26,8 +27,9 @@ API = {
 }
 """Modules of the API reference, with a sentence on each."""
 
-# A link that is no address of the web and no place on the same page.
+# A link to a file: neither a web address nor a heading of the same page.
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+# Of `link` elements, only style sheets are loaded with the page.
 _ASSET = re.compile(r"""(?:\bsrc=|<link\b[^>]*\brel="?stylesheet[^>]*\bhref=)["']?(https?:[^"'\s>]+)""")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LANGUAGES = {".ipynb": "json", ".py": "python"}
@@ -36,6 +38,7 @@ _LANGUAGES = {".ipynb": "json", ".py": "python"}
 def main() -> None:
     """Copies the pages, runs the generator, and exits with a message if a page needs the web."""
     site = ROOT / "site"
+    # Anew each time: a page that was removed from `docs/` must not stay on the site.
     shutil.rmtree(site, ignore_errors=True)
     copy_pages(ROOT, site / "pages")
     for name, text in api_pages():
@@ -48,10 +51,11 @@ def main() -> None:
     status = subprocess.run(build, cwd=site, check=False).returncode
     if status:
         sys.exit(status)
+    # Pages must open on a machine without access to the web.
     foreign = sorted(foreign_assets(site / "html"))
     if foreign:
         sys.exit("pages load these from elsewhere: " + ", ".join(foreign))
-    print(f"the site begins at {site / 'html' / 'index.html'}")
+    print(f"the site: {site / 'html' / 'index.html'}")
 
 
 def copy_pages(root: Path, target: Path) -> None:
@@ -74,9 +78,10 @@ def copy_pages(root: Path, target: Path) -> None:
 
 
 def api_pages() -> Iterator[tuple[str, str]]:
-    """The pages of the API reference: their names, and directives that the generator replaces.
+    """The pages of the API reference: their names, and their text, in which the generator replaces each `:::`
+    line by the documentation of a name.
 
-    A name that several modules export stands on the page of the first.
+    A name that several modules export is on the page of the first one.
     """
     seen: set[int] = set()
     for module, sentence in API.items():
@@ -84,6 +89,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
         exported = import_module(module)
         for name in getattr(exported, "__all__", None) or _defined(exported):
             value = getattr(exported, name)
+            # By identity, because not every value, such as the catalogue, can be hashed.
             if id(value) not in seen:
                 lines += [f"::: {module}.{name}", ""]
             seen.add(id(value))
@@ -91,7 +97,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
 
 
 def foreign_assets(directory: Path) -> set[str]:
-    """Addresses of the web that the pages in `directory` load scripts, styles or pictures from."""
+    """The web addresses from which the pages in `directory` load scripts, styles or pictures."""
     return {
         address
         for page in directory.rglob("*.html")
@@ -100,7 +106,7 @@ def foreign_assets(directory: Path) -> set[str]:
 
 
 def _defined(module: object) -> list[str]:
-    """Public functions and classes that are defined in `module` itself."""
+    """The public functions and classes that `module` itself defines, in their order."""
     home = getattr(module, "__name__", None)
     return [
         name
@@ -116,13 +122,14 @@ def _place(source: Path, root: Path) -> Path:
     path = Path("repository") / source.relative_to(root)
     if source.suffix in (".md", ".png", ".svg"):
         return path
+    # Any other file becomes a page that shows its text: a browser would offer it for download.
     return path.with_name(f"{path.name}.md")
 
 
 def _with_links(page: Path, root: Path) -> tuple[str, set[Path]]:
-    """The text of `page` with links as they are on the site, and the files that it links to.
+    """The text of `page` with its links changed to those of the site, and the files that it links to.
 
-    Ends the program at a link to what does not exist.
+    Raises `SystemExit` for a link to a file that does not exist.
     """
     linked: set[Path] = set()
     depth = len(_place(page, root).parts) - 1
@@ -137,6 +144,7 @@ def _with_links(page: Path, root: Path) -> tuple[str, set[Path]]:
         return f"]({'../' * depth}{_place(target, root).as_posix()}{link[2] or ''})"
 
     text = page.read_text(encoding="utf-8")
+    # Blocks of code stay as they are: brackets and parentheses in them are no links.
     parts = []
     end = 0
     for fence in _FENCE.finditer(text):
@@ -152,7 +160,7 @@ def _listing(source: Path, root: Path) -> str:
     if source.is_dir():
         return title + "".join(f"- `{each.name}`\n" for each in sorted(source.iterdir()))
     language = _LANGUAGES.get(source.suffix, source.suffix.removeprefix("."))
-    # Longer than any fence inside.
+    # Longer than any fence in the file, which would end the block.
     fence = "`" * 8
     return f"{title}{fence}{language}\n{source.read_text(encoding='utf-8')}\n{fence}\n"
 

@@ -1,18 +1,19 @@
-"""Doctests of docstrings as code blocks, for the API reference: Markdown takes `>>>` for a quotation."""
+"""Turns doctests in docstrings into code blocks for the API reference: in Markdown, `>>>` is a quotation."""
 
 import re
 from typing import Any
 
 import griffe
 
+# Blank lines between two examples belong to the run; any other blank line ends it.
 _DOCTEST = re.compile(r"^>>> .*(?:\n(?!$).*)*(?:\n\n>>> .*(?:\n(?!$).*)*)*", re.MULTILINE)
 
 
 class Doctests(griffe.Extension):
-    """Fences each run of doctest lines."""
+    """The extension of griffe, which reads the docstrings: fences each run of doctest lines."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called for each module, class, function and attribute."""
+        """Fences the doctests of a module, class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = fenced(obj.docstring.value)
 

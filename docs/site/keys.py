@@ -1,7 +1,7 @@
-"""The tables of keys on the pages of plans and traces, written between markers: `make docs` renews them.
+"""Renews the tables of keys on the pages of plans and traces, for `make docs`.
 
-`<!-- keys of Link -->` begins a table of all keys of that class, `<!-- keys of Job: period up -->` one of
-some, and `<!-- end of keys -->` ends it. What stands there is what the JSON Schema says.
+`<!-- keys of Link -->` begins a table of all keys of the class `Link`, `<!-- keys of Job: period up -->` one
+of some keys of `Job`, and `<!-- end of keys -->` ends it. The rows are from the JSON Schema.
 """
 
 import re
@@ -28,26 +28,26 @@ _QUANTITIES = {"an amount of data": "data", "a duration": "duration", "a rate": 
 
 
 def renewed(text: str) -> str:
-    """The text of a page with its tables of keys as they are now."""
-    return _SECTION.sub(lambda found: "\n".join([found[1], *rows(found), "", found[4]]), text)
+    """The text of a page with up-to-date tables of keys."""
+    return _SECTION.sub(lambda section: "\n".join([section[1], *rows(section), "", section[4]]), text)
 
 
 def sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """The tables of keys on a page: the class, and the keys that are shown."""
-    for found in _SECTION.finditer(text):
-        yield found["table"], _keys(found)
+    """The tables of keys on a page: the name of the class, and the keys in its table."""
+    for section in _SECTION.finditer(text):
+        yield section["table"], _keys(section)
 
 
-def rows(found: re.Match[str]) -> Iterator[str]:
-    """The lines of one table."""
-    table = TABLES[found["table"]]
+def rows(section: re.Match[str]) -> Iterator[str]:
+    """The lines of one table in Markdown. Columns without any entry are left out."""
+    table = TABLES[section["table"]]
     fields = {field.alias or name: (name, field) for name, field in table.model_fields.items()}
     names = names_of(table)
-    shown = [(key, *fields[key]) for key in _keys(found)]
+    shown = [(key, *fields[key]) for key in _keys(section)]
     columns: dict[str, Sequence[str]] = {
         "key": [f"`{key}`" for key, _, _ in shown],
-        "takes": [takes(key_schema(field)) for _, _, field in shown],
-        "is": [descriptions_of(table)[name] for _, name, _ in shown],
+        "value": [takes(key_schema(field)) for _, _, field in shown],
+        "meaning": [descriptions_of(table)[name] for _, name, _ in shown],
     }
     if any(each.nic for each in names.values()):
         others = [_other_names(names.get(name, Names())) for _, name, _ in shown]
@@ -62,9 +62,10 @@ def rows(found: re.Match[str]) -> Iterator[str]:
 
 
 def takes(schema: dict[str, Any]) -> str:
-    """What a key may be, in a few words."""
+    """The values that a key accepts, in a few words."""
     match schema:
         case {"anyOf": alternatives} | {"oneOf": alternatives}:
+            # References in an alternative refer to definitions of the whole.
             return " or ".join(takes({"$defs": schema.get("$defs", {}), **each}) for each in alternatives)
         case {"$ref": str(reference), "$defs": dict(definitions)}:
             named: dict[str, Any] = definitions[reference.rpartition("/")[2]]
@@ -86,6 +87,7 @@ def takes(schema: dict[str, Any]) -> str:
             number = "whole number" if kind == "integer" else "number"
             return number + _limits(schema, "minimum", "maximum")
         case {"type": "array"}:
+            # "list, 2 to 4" would read as numbers: "list of 2 to 4".
             return "list" + _limits(schema, "minItems", "maxItems").replace(",", " of", 1)
         case {"properties": {**properties}, "additionalProperties": False} if len(properties) == 1:
             return f"`{{ {next(iter(properties))} = … }}`"
@@ -94,7 +96,7 @@ def takes(schema: dict[str, Any]) -> str:
 
 
 def default(field: FieldInfo) -> str:
-    """The default of a key, with its source."""
+    """The default of a key, with its source; the source alone for a default that is no simple value."""
     if field.is_required():
         return "required"
     value = written_default(field)
@@ -114,10 +116,10 @@ def default(field: FieldInfo) -> str:
     return f"`{shown}`; {source}" if source else f"`{shown}`"
 
 
-def _keys(found: re.Match[str]) -> list[str]:
-    if found["keys"]:
-        return found["keys"].split()
-    return [field.alias or name for name, field in TABLES[found["table"]].model_fields.items()]
+def _keys(section: re.Match[str]) -> list[str]:
+    if section["keys"]:
+        return section["keys"].split()
+    return [field.alias or name for name, field in TABLES[section["table"]].model_fields.items()]
 
 
 def _other_names(names: Names) -> list[str]:
@@ -142,6 +144,7 @@ def _limits(schema: dict[str, Any], least: str, most: str) -> str:
         return f", {_count(low)} to {_count(high)}" if low != high else f", {low}"
     if low is not None and (low > 0 or least == "minimum"):
         parts.append(f"at least {_count(low)}")
+    # `LARGEST` is a limit of the engines, and no user needs to know it.
     if high is not None and high < LARGEST:
         parts.append(f"at most {_count(high)}")
     if below is not None:
@@ -158,12 +161,13 @@ def _either(values: list[str]) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
+    # Unescaped, a bar in a cell would end the cell. Empty cells are one space wide.
     line = " | ".join(cell.replace("|", "\\|") for cell in cells)
     return re.sub(r"\|  (?=\|)", "| ", f"| {line} |").replace("|  |", "| |")
 
 
 def main() -> None:
-    """Renews the pages."""
+    """Renews the tables of all `PAGES`."""
     for name in PAGES:
         page = Path(__file__).parents[1] / name
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

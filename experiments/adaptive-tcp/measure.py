@@ -1,8 +1,8 @@
 """Measure two jobs that send bursts over one link, each under a congestion control of the kernel.
 
 Makes network namespaces for two senders, a switch and a receiver, and shapes the switch's port to the
-receiver with tbf. A job sends a burst, waits until the receiver has all of it, computes (sleeps), and begins
-again. Needs root, Linux and iproute2; nothing leaves the machine, and the namespaces are removed at the end.
+receiver with tbf. A job sends a burst, waits until the receiver has all of it, computes (sleeps), and starts
+over. Needs root, Linux and iproute2; no packet leaves the machine, and the namespaces are removed at the end.
 """
 
 from __future__ import annotations
@@ -31,9 +31,8 @@ _PIECE_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration of a job: when its burst began, was received whole, and when the compute after it ended.
-
-    Times are in seconds since the run's first burst.
+    """An iteration of a job: when its burst started, when the receiver had all of it, and when the compute
+    after it ended, in seconds since the run's first burst.
     """
 
     run: int
@@ -46,16 +45,16 @@ class Iteration:
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line; `--role` is how the script starts its own children."""
+    """The command line; the script starts itself with `--role` in each namespace."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, help="write every iteration to this CSV file")
     parser.add_argument(
-        "--read", type=Path, nargs="+", metavar="FILE", help="describe runs from such files instead"
+        "--read", type=Path, nargs="+", metavar="FILE", help="describe the runs in such files instead"
     )
     parser.add_argument("--controls", nargs=2, default=["reno", "reno"], metavar=("A", "B"))
     parser.add_argument("--rate-mbps", type=float, default=100.0, help="rate of the link")
     parser.add_argument(
-        "--queue-ms", type=float, default=4.0, help="what its queue holds, as time on the link"
+        "--queue-ms", type=float, default=4.0, help="length of its queue, as time on the link"
     )
     parser.add_argument("--burst-mb", type=float, default=2.5, help="bytes of a burst, in 10^6")
     parser.add_argument("--compute-ms", type=float, default=300.0, help="from the end of a burst to the next")
@@ -68,7 +67,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def main() -> int:
-    """Measure, or be one of the children; the exit code."""
+    """Measure, or act as one of the children; returns the exit code."""
     options = parse_arguments()
     if options.role == "receiver":
         receive(options)
@@ -86,7 +85,7 @@ def main() -> int:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """All runs, a line on each as it ends; what is finished is kept on Ctrl-C."""
+    """All runs, with a line on each when it ends; Ctrl-C keeps the finished ones."""
     iterations: list[Iteration] = []
     try:
         for run in range(1, options.runs + 1):
@@ -109,7 +108,8 @@ def network(options: argparse.Namespace) -> Iterator[None]:
         inside(SWITCH, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         for number, job in enumerate(JOBS, start=1):
             connect(namespace_of(job), f"10.79.{number}.2", f"to-{job}", f"10.79.{number}.1")
-            # Neither what is known of the last run's connections nor idle times decide where a burst begins.
+            # Otherwise Linux starts connections from the metrics of earlier ones, and bursts after idle times
+            # from the initial window.
             for setting in ("tcp_no_metrics_save=1", "tcp_slow_start_after_idle=0"):
                 inside(namespace_of(job), "sysctl", "-qw", f"net.ipv4.{setting}")
         connect(RECEIVER, RECEIVER_ADDRESS, "to-receiver", "10.79.9.1")
@@ -124,9 +124,9 @@ def connect(host: str, address: str, port: str, gateway: str) -> None:
     )
     for namespace, device, local in ((host, "eth0", address), (SWITCH, port, gateway)):
         inside(namespace, "ip", "address", "add", f"{local}/24", "dev", device)
-        # Packets as on a wire: tbf would hold or drop 64 kB at once.
+        # Packets as on a wire: with segmentation offload, tbf would delay or drop 64 kB at once.
         inside(namespace, "ip", "link", "set", device, "gso_max_segs", "1", "up")
-    # A timeout of 200 ms, the least that Linux has by default, would be as long as a burst.
+    # Linux's default minimum of the retransmission timeout, 200 ms, is as long as a burst.
     inside(host, "ip", "route", "add", "default", "via", gateway, "rto_min", "10ms")
 
 
@@ -150,9 +150,9 @@ def run_jobs(run: int, options: argparse.Namespace) -> Iterator[Iteration]:
             raise RuntimeError(f"job {' and '.join(failed)} failed")
     times = [[tuple(map(float, line.split())) for line in output.splitlines()] for output in outputs]
     origin_s = min(job[0][0] for job in times)
-    for job, control, its_times in zip(JOBS, options.controls, times, strict=True):
-        for number, ends in enumerate(its_times, start=1):
-            yield Iteration(run, job, control, number, *(round(end_s - origin_s, 6) for end_s in ends))
+    for job, control, iterations in zip(JOBS, options.controls, times, strict=True):
+        for number, moments_s in enumerate(iterations, start=1):
+            yield Iteration(run, job, control, number, *(round(at_s - origin_s, 6) for at_s in moments_s))
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def child(namespace: str, role: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def receive(options: argparse.Namespace) -> None:
-    """The receiver: begins when both jobs are there, and says of each burst when it has all of it."""
+    """The receiver: starts the jobs when both have connected, and answers each complete burst with a byte."""
     burst = round(options.burst_mb * 1e6)
     listener = socket.create_server((RECEIVER_ADDRESS, PORT))
     print(READY, flush=True)
@@ -191,6 +191,7 @@ def send(options: argparse.Namespace) -> None:
     """A job: prints start, reception and end of each iteration in seconds."""
     burst = bytes(round(options.burst_mb * 1e6))
     connection = socket.create_connection((RECEIVER_ADDRESS, PORT))
+    # The connection has sent nothing yet, so its whole run is under this control.
     control = options.controls[JOBS.index(options.role)]
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
     connection.recv(1)
@@ -206,8 +207,8 @@ def send(options: argparse.Namespace) -> None:
 
 
 def described(iterations: Sequence[Iteration]) -> str:
-    """Of each half of a run, the mean iteration of both jobs and in how much of a's bursts b sends too; then
-    how many bursts each got through until one job was done.
+    """For each half of a run, the mean iterations of both jobs and the share of a's bursts during which b
+    sends too; then the number of bursts of each job until one job was done.
     """
     a, b = ([each for each in iterations if each.job == job] for job in JOBS)
     shares = overlaps(a, b)
@@ -222,7 +223,7 @@ def described(iterations: Sequence[Iteration]) -> str:
 
 
 def overlaps(mine: Iterable[Iteration], others: Sequence[Iteration]) -> list[float]:
-    """The share of each burst during which the other job's bursts are under way too."""
+    """The share of each burst of one job, `mine`, during which the other job sends too."""
     return [
         sum(
             max(0.0, min(one.received_s, other.received_s) - max(one.start_s, other.start_s))
@@ -238,7 +239,7 @@ def mean_ms(iterations: Sequence[Iteration]) -> float:
 
 
 def describe_file(path: Path) -> None:
-    """A line for each run that `write` wrote."""
+    """Prints a line for each run in a file that `write` wrote."""
     with path.open(newline="", encoding="utf-8") as file:
         iterations = [
             Iteration(

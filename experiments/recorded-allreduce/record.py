@@ -3,8 +3,7 @@
 Makes two network namespaces joined by a veth pair, shapes both directions with tbf, and runs one
 torch.distributed worker (Gloo, CPU) in each: compute for a fixed time, all-reduce, repeat. Meanwhile
 `hocket profile --watch` reads the interface's counters in the first namespace. Needs root, Linux, iproute2,
-CPU PyTorch and an installed Hocket; nothing leaves the machine, and the namespaces are removed whatever
-happens.
+CPU PyTorch and an installed Hocket. No packet leaves the machine, and the namespaces are always removed.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ INTERFACE = "veth"
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 STORE_PORT = 29577
 READY = "ready"
-# By when the watch reads its first value, and a little more.
+# An upper limit on the time until the watch reads its first value.
 WATCH_START_S = 5.0
-# Iterations before the recording: they open Gloo's connections and fill the allocator.
+# Iterations before the recording, which open Gloo's connections and fill the allocator.
 WARM_UP_ITERATIONS = 3
 
 
@@ -54,7 +53,7 @@ def parse_phase(text: str) -> Phase:
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The command line; `--role` is how the recorder starts its own children."""
+    """The command line; the recorder starts itself with `--role` for its workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--out", type=Path, required=True, help="path without suffix: OUT.csv and OUT.truth.csv"
@@ -70,7 +69,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Record, or be one of the recorder's children; the exit code."""
+    """Record, or act as one of the workers; returns the exit code."""
     options = parse_arguments()
     if options.role == "worker":
         work(options)
@@ -83,7 +82,7 @@ def main() -> int:
     elif shutil.which("hocket") is None:
         return refuse("there is no hocket command; activate the environment in which it is installed", 2)
     else:
-        # Ended like an exception, so that the namespaces go then too.
+        # SIGTERM raises an exception, so that the namespaces are removed then too.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             record(options)
@@ -95,7 +94,7 @@ def main() -> int:
 
 
 def refuse(message: str, code: int) -> int:
-    """Say why there is no recording; the exit code."""
+    """Print why there is no recording; returns `code`."""
     print(f"record.py: {message}", file=sys.stderr)
     return code
 
@@ -103,6 +102,7 @@ def refuse(message: str, code: int) -> int:
 def record(options: argparse.Namespace) -> None:
     """Run workers in fresh namespaces and watch them, then write both workers' events as one file."""
     watched = options.out.with_suffix(".watched.csv")
+    # Wall-clock time, which all processes of the machine share.
     origin_s = time.time()
     with shaped_link(options.rate) as namespaces, ended() as children:
         for rank, namespace in enumerate(namespaces):
@@ -160,7 +160,7 @@ def ip(*arguments: str) -> None:
 def start(namespace: str, role: list[str], origin_s: float) -> subprocess.Popen[str]:
     """This script with the same options and another role, inside `namespace`."""
     command = ["ip", "netns", "exec", namespace, sys.executable, __file__, *sys.argv[1:], *role]
-    # In a session of its own, Ctrl-C reaches only the recorder, which then ends it.
+    # In a session of its own: Ctrl-C then reaches only the recorder, which ends the worker.
     return subprocess.Popen(
         [*command, "--origin-s", repr(origin_s)], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -173,7 +173,7 @@ def ended() -> Iterator[list[subprocess.Popen[str]]]:
     try:
         yield processes
     finally:
-        # All before any is waited for: a worker without its peer would complain.
+        # All are killed before any is waited for, because a worker without its peer prints an error.
         for process in processes:
             process.kill()
         for process in processes:
@@ -185,14 +185,14 @@ def start_watch(namespace: str, watched: Path, options: argparse.Namespace) -> s
     watched.unlink(missing_ok=True)
     watch = ["hocket", "profile", "--watch", INTERFACE, "--namespace", namespace, "--save", str(watched)]
     length = ["--interval", f"{options.poll_ms} ms", "--seconds", str(options.seconds)]
-    # It competes with two computing workers for the processor; a late reading blurs nothing, since each
-    # carries its own time, but an absent one does.
+    # It competes with two computing workers for the processor. A late reading does no harm, since each has
+    # its own time, but a missing one blurs the series.
     command = ["nice", "-n", "-10", *watch, *length]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def write_readings(watched: Path, path: Path, origin_s: float) -> None:
-    """Write what was watched as seconds since `origin_s`, the workers' own clock."""
+    """Write the readings of the watch with times in seconds since `origin_s`, as those of the workers."""
     with watched.open(newline="") as file:
         rows = [
             (f"{int(time_ns) / 1e9 - origin_s:.6f}", *counters)
@@ -208,6 +208,7 @@ def work(options: argparse.Namespace) -> None:
     import torch.distributed as dist
 
     os.environ["GLOO_SOCKET_IFNAME"] = INTERFACE
+    # The two workers compute at the same time on one machine.
     torch.set_num_threads(1)
     store = f"tcp://{ADDRESSES[0]}:{STORE_PORT}"
     dist.init_process_group("gloo", init_method=store, rank=options.rank, world_size=len(ADDRESSES))
@@ -225,12 +226,14 @@ def work(options: argparse.Namespace) -> None:
         for index, (phase, gradient) in enumerate(zip(options.phase, gradients, strict=True)):
             compute_end_s = time.time() + phase.compute_ms / 1e3
             while time.time() < compute_end_s:
+                # Limited, because powers of the matrix would overflow.
                 weights = weights.matmul(weights).clamp_(max=1.0)
             start_s = time.time()
             dist.all_reduce(gradient)
             rows.append((options.rank, iteration, f"all_reduce_{index}", start_s, time.time()))
+            # The sum would double with each all-reduce.
             gradient.fill_(1.0)
-        # Rank 0 alone decides to stop, or one worker would wait for ever in a last all-reduce.
+        # Only rank 0 decides to stop; otherwise one worker could wait for ever in a last all-reduce.
         stop.fill_(float(options.rank == 0 and time.time() > end_s))
         dist.broadcast(stop, src=0)
         rows.append((options.rank, iteration, "iteration", iteration_start_s, time.time()))
@@ -247,7 +250,7 @@ TRUTH_COLUMNS = ["rank", "iteration", "event", "start_s", "end_s"]
 
 
 def worker_truth(out: Path, rank: int) -> Path:
-    """Where the worker `rank` leaves its events."""
+    """The file of the events of worker `rank`."""
     return out.with_suffix(f".truth.{rank}.csv")
 
 

@@ -1,6 +1,6 @@
 """Record a profiler trace of PyTorch: rank 0 of two that train with DistributedDataParallel on CPUs.
 
-Needs CPU PyTorch; the ranks talk Gloo over loopback, and nothing leaves the machine.
+Needs CPU PyTorch. The ranks use Gloo over loopback, and no packet leaves the machine.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ WARM_UP_ITERATIONS = 2
 WIDTH = 400
 LAYERS = 6
 BATCH_SIZE = 512
-# Of 0.64 MB a layer, two are in a bucket.
+# Two layers of 0.64 MB each fill a bucket, so that an iteration has three all-reduces that are alike.
 BUCKET_MB = 1
 
 
 def train(rank: int, iterations: int, path: Path) -> None:
-    """One rank; the first one writes its profiler trace to `path`, compressed."""
+    """Train as `rank`; rank 0 writes its profiler trace to `path`, compressed."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT)}
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=WORLD_SIZE)
     layers = [torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)]
     model = DistributedDataParallel(torch.nn.Sequential(*layers), bucket_cap_mb=BUCKET_MB)
     optimiser = torch.optim.Adam(model.parameters())
+    # `wait` and `warmup` are not recorded; together they are the warm-up.
     steps = schedule(wait=WARM_UP_ITERATIONS - 1, warmup=1, active=iterations)
 
     def write(profiler: profile) -> None:
         if rank == 0:
             with tempfile.NamedTemporaryFile(suffix=".json") as written:
                 profiler.export_chrome_trace(written.name)
-                # The time of packing is left out, so that the same run gives the same file.
+                # Without the time of compression, the same trace gives the same bytes.
                 path.write_bytes(gzip.compress(Path(written.name).read_bytes(), mtime=0))
 
     with profile(

@@ -1,4 +1,5 @@
-# What `crates/hocket-py` exports. Quantities are integers in the unit that their name says.
+# The exports of `crates/hocket-py`, where fields and functions are documented. Quantities are integers in the
+# unit that their name states.
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, final
 
@@ -22,7 +23,7 @@ __all__ = [
     "table_schemas",
 ]
 
-# The commit that a distribution was built from, where its build named it.
+# The commit from which a distribution was built, if its build named one.
 COMMIT: str | None
 
 _Policy = Literal[
@@ -30,9 +31,9 @@ _Policy = Literal[
 ]
 _Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
 _Path = Literal["ecmp", "spray"]
-# The number of bytes matters to "bytes" alone.
+# The number of bytes matters only to "bytes".
 _Window = tuple[Literal["unlimited", "path-full", "path-full-scaled", "bytes"], int]
-# The weight matters to all but "fair".
+# The weight matters to all except "fair".
 _Share = tuple[Literal["fair", "weighted", "adaptive"], float]
 _Collective = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast"]
 _Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
@@ -56,7 +57,7 @@ class _Search(TypedDict):
     time_limit_s: float
     step_limit: NotRequired[int]
 
-class _Solved(TypedDict):
+class _LinkResult(TypedDict):
     score: float
     bound: float
     proven_optimal: bool
@@ -67,7 +68,7 @@ class _Solved(TypedDict):
     nodes: int
     interrupted: bool
 
-class _Clustered(TypedDict):
+class _ClusterResult(TypedDict):
     profiles: list[int]
     score: float
     bound: float
@@ -75,7 +76,7 @@ class _Clustered(TypedDict):
     time_shifts_ps: list[int]
     interrupted: bool
 
-class _Fitted(TypedDict):
+class _FitResult(TypedDict):
     perimeter_ps: int
     rounds: list[int]
     periods_ps: list[int]
@@ -122,18 +123,18 @@ class _PlacementRow(TypedDict):
     links: list[_LinkRow]
     components: list[_ComponentRow]
     time_shifts_ps: list[int | None]
-    groups: list[tuple[list[int], _Fitted]]
+    groups: list[tuple[list[int], _FitResult]]
 
-class _Ranked(TypedDict):
+class _RankResult(TypedDict):
     placements: list[_PlacementRow]
     discarded: list[tuple[int, str]]
     interrupted: bool
 
-# The numbers that its kind has no use for are 0.
+# Numbers that its kind does not use are 0.
 class _Operation(TypedDict):
     name: str
     kind: Literal["compute", "send", "recv"] | _Collective
-    # By their places in the program.
+    # The operations that it waits for, by their places in the program.
     after: list[int]
     duration_ps: int
     bytes: int
@@ -151,7 +152,7 @@ class _Framing(TypedDict):
 class _TrainingSpec(TypedDict):
     programs: list[list[_Operation]]
     groups: list[list[int]]
-    # Program and groups.
+    # By rank: its program and its groups.
     ranks: list[tuple[int, list[int]]]
     hosts: list[int]
     localities: list[list[int]]
@@ -197,7 +198,7 @@ class _Flow(TypedDict):
     label: int
 
 class _JobFlow(_Flow):
-    # Or directed links one after another.
+    # A list has the directed links of the path, in order.
     path: _Path | list[int]
 
 class _TransportSpec(TypedDict):
@@ -209,7 +210,7 @@ class _Change(TypedDict):
     at_ps: int
     link: int
     kind: Literal["down", "up", "rate"]
-    # Of the kind "rate".
+    # For the kind "rate".
     rate_bps: int
 
 class _RunSpec(TypedDict):
@@ -224,29 +225,30 @@ class _RunSpec(TypedDict):
     record_flows: bool
 
 class _Column(TypedDict):
-    # A NumPy type; of floats, NaN stands for null.
+    # A NumPy type; in columns of floats, NaN represents null.
     dtype: str
-    # Of text, the codes.
+    # For text, codes into the dictionary.
     buffer: bytes
-    # Of text.
+    # For text.
     dictionary: list[str] | None
 
-# What a run does or records, and has tables for: "jobs" of any kind, "repeats" where it may skip ahead.
+# Tables that belong to what a run does or records: "jobs" to all jobs, "repeats" to runs that may skip
+# ahead.
 _TableGroup = Literal["events", "jobs", "training", "queues", "rates", "utilisation", "repeats"]
 
-class _Ran(TypedDict):
+class _FlowRunResult(TypedDict):
     counters: dict[str, int]
     jobs_per_queue: list[int]
     interrupted: bool
     ended_ps: int
     run_s: float
 
-# Columns of 64 bits per row, little-endian.
+# Columns of 64 bits per row, little-endian: lists of Python integers would take several times the memory.
 class _FlowColumns(TypedDict):
     from_node: bytes
     to_node: bytes
-    label_forth: bytes
-    label_back: bytes
+    forward_label: bytes
+    reverse_label: bytes
     priority: bytes
     policy: bytes
     window: bytes
@@ -277,16 +279,16 @@ class _PacketCounters(TypedDict):
     lost_to_failures: int
     rate_cuts: list[int]
 
-class _Skipping(TypedDict):
+class _SkippingResult(TypedDict):
     packet_hops: int
     obstacle: str | None
 
-class _PacketsRan(TypedDict):
+class _PacketRunResult(TypedDict):
     counters: _PacketCounters
     status: Literal["complete", "stopped", "interrupted"]
     ended_ps: int
     run_s: float
-    skipping: _Skipping | None
+    skipping: _SkippingResult | None
 
 class SelfCheckError(RuntimeError): ...
 
@@ -333,9 +335,9 @@ class _Slots(TypedDict):
 
 class _Rest(TypedDict):
     job: int
-    # Of its iteration or, if it waits, of the wait; nothing if an iteration begins now.
+    # The rest of the current iteration or, if the job waits, of the wait; None if an iteration begins now.
     rest: _Profile | None
-    # Left, the one under way included.
+    # The number that is left, including the current one.
     iterations: int
     waits: bool
     slots: _Slots | None
@@ -360,16 +362,18 @@ class ClusterRun:
 
 def solve_link(
     capacity_bps: int, jobs: Sequence[_Profile], gpu_groups: Sequence[Sequence[int]], search: _Search
-) -> _Solved: ...
+) -> _LinkResult: ...
 def solve_cluster(
     links: Sequence[tuple[int, _Crossings]],
     jobs: Sequence[Sequence[_Profile]],
     gpu_groups: Sequence[Sequence[int]],
     tolerance: float,
     search: _Search,
-) -> _Clustered: ...
-def score(capacity_bps: int, jobs: Sequence[_Profile], time_shifts_ps: Sequence[int]) -> float: ...
-def commensurate(periods_ps: Sequence[int], tolerance: float) -> _Fitted: ...
+) -> _ClusterResult: ...
+def score(
+    capacity_bps: int, jobs: Sequence[_Profile], time_shifts_ps: Sequence[int], strict: bool = False
+) -> float: ...
+def commensurate(periods_ps: Sequence[int], tolerance: float) -> _FitResult: ...
 def stretched(job: _Profile, period_ps: int) -> _Profile: ...
 def rank(
     fabric: Fabric,
@@ -377,14 +381,14 @@ def rank(
     candidates: Sequence[_RankCandidate],
     search: _Search,
     options: _RankOptions,
-) -> _Ranked: ...
+) -> _RankResult: ...
 def simulate(
     fabric: Fabric,
     jobs: Sequence[_JobSpec],
     run: _RunSpec,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
-) -> _Ran: ...
+) -> _FlowRunResult: ...
 def congestion_preset(
     policy: _Policy, preset: _Preset, line_rate_bps: int, path_bytes: int = 0
 ) -> dict[str, Any]: ...
@@ -398,9 +402,9 @@ def simulate_jobs(
     skip: tuple[float, int] | None,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
-) -> _PacketsRan: ...
+) -> _PacketRunResult: ...
 
-# Without rows: by name of table, its columns in their order.
+# By name of table: its columns, in order and without rows.
 def table_schemas(
     engine: Literal["flow", "packet"], groups: Sequence[_TableGroup]
 ) -> dict[str, dict[str, _Column]]: ...
@@ -416,7 +420,7 @@ def simulate_packets(
     options: _PacketOptions,
     sink: Callable[[str, dict[str, _Column]], object],
     progress: Callable[[int, int, int | None], object],
-) -> _PacketsRan: ...
+) -> _PacketRunResult: ...
 
 class _PolluxWorth(TypedDict):
     workers: int
@@ -430,7 +434,7 @@ class _PolluxJob(TypedDict):
     restart_factor: float
     pinned: bool
 
-class _PolluxRound(TypedDict):
+class _RoundResult(TypedDict):
     rows: list[list[tuple[int, int]]]
     worths: list[float]
     fitness: float
@@ -442,4 +446,4 @@ class PolluxSearch:
     def __new__(cls, population: int, generations: int, seed: int) -> PolluxSearch: ...
     def round(
         self, gpus: Sequence[int], jobs: Sequence[_PolluxJob], exponent: float | None
-    ) -> _PolluxRound: ...
+    ) -> _RoundResult: ...

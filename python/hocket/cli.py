@@ -2,7 +2,7 @@
 
 Invalid input prints one message on stderr and exits with 2. Ctrl-C keeps what was finished and exits with
 130. A failed self-check, or a validation that finds a difference, exits with 1. A defect of Hocket exits with
-70 and prints where it is and how to report it.
+70 and prints its place in the code and how to report it.
 """
 
 import os
@@ -59,12 +59,15 @@ COMMANDS = {
     "testbed": ("testbed.commands:app", "A plan's network and jobs for real, on this machine."),
     "man": ("manual_command:man_command", "Show the manual page, or install it."),
 }
-"""By name: where in `hocket` the command's function or group is, and its summary in the list of commands."""
+"""By name: the command's function or group, as `MODULE:NAME` below `hocket`, and its summary in the list of
+commands.
+"""
 
 GROUPS = {
     "Plan": ("init", "compat", "run", "sweep", "compare", "fabric", "schema"),
     "Simulate a cluster": ("trace", "cluster", "explain", "replay"),
     "Measure and act on a real cluster": (
+        # Unpacked, because the formatter would otherwise put each name on its own line.
         *("profile", "export", "agent", "serve", "register", "jobs", "unregister", "testbed", "tcp"),
         "doctor",
     ),
@@ -75,7 +78,7 @@ GROUPS = {
 
 
 class ListedCommand(typer.core.TyperCommand):
-    """A command of the list, imported when it runs or prints its own help."""
+    """A command in the list, imported only when it runs or prints its own help."""
 
     def __init__(self, name: str, summary: str, load: Callable[[], Any]) -> None:
         super().__init__(name, short_help=summary, rich_markup_mode=None)
@@ -83,17 +86,17 @@ class ListedCommand(typer.core.TyperCommand):
 
     @cached_property
     def command(self) -> Any:
-        """The command itself."""
+        """The command that this one stands for."""
         assert self.name is not None, "it is a command of the list"
         return extensions.as_command(self.name, self._load())
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        """The context of the command itself: parsing, running and completion all start here."""
+        """The context of `command`, with which Click parses arguments, runs and completes words."""
         return self.command.make_context(*arguments, **settings)
 
 
 class _Commands(ListingGroup):
-    """Our commands, then those of other distributions; turns the exceptions of all into exit codes."""
+    """Our commands, then those of other distributions; turns their exceptions into exit codes."""
 
     titles = GROUPS
 
@@ -109,6 +112,7 @@ class _Commands(ListingGroup):
         return [*ours, *(name for name in extensions.names() if name not in ours)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        # Ours first, so that no other distribution can replace them.
         return super().get_command(ctx, cmd_name) or extensions.command(cmd_name)
 
     def invoke(self, ctx: Any) -> Any:
@@ -124,7 +128,7 @@ class _Commands(ListingGroup):
             err.print("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader of the pipe (`head`, say) has closed it, which is no error. Without this redirection
+            # The reader of the pipe, such as `head`, has closed it, which is no error. Without redirection,
             # the interpreter's last flush of stdout would fail on the closed pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
@@ -135,6 +139,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Which training jobs can take turns on a shared network, and how far to shift each.",
     no_args_is_help=True,
+    # `main` reports exceptions.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -146,7 +151,7 @@ def main() -> None:
     try:
         app(prog_name="hocket")
     except BaseException as error:
-        # PyO3 raises a Rust panic as a `BaseException`, but it is a defect all the same.
+        # PyO3 raises a Rust panic as a `BaseException`; it is a defect nevertheless.
         if not isinstance(error, Exception) and type(error).__module__ != _PANIC_MODULE:
             raise
         _print_defect(error)
@@ -154,7 +159,8 @@ def main() -> None:
 
 
 def _print_defect(error: BaseException) -> None:
-    """Reports what only a bug can cause: the innermost frames in our code, and how to report them."""
+    """Prints an exception that only a bug can cause, its last frames in our code, and how to report it."""
+    # `hocket.version` loads the compiled module, which not every command needs.
     from hocket.version import version_text
 
     if os.environ.get(_TRACEBACK_VARIABLE):

@@ -1,4 +1,4 @@
-"""What commands share: consoles, tables, progress, numbers as text, and exit codes."""
+"""Output of all commands: consoles, tables, progress bars, numbers as text, and exit codes."""
 
 import json
 import signal
@@ -15,11 +15,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+# Exit codes. Click also exits with 2 if it refuses an argument; 70 is EX_SOFTWARE of sysexits.h; 130 is what
+# shells report for a program that SIGINT (2) ended: 128 + 2.
 FAILED = 1
 INPUT_ERROR = 2
-DEFECT = 70  # EX_SOFTWARE of sysexits.h
+DEFECT = 70
 INTERRUPTED = 130
-"""Exit codes of commands."""
 
 
 class _Output(Console):
@@ -30,15 +31,16 @@ class _Output(Console):
 
     @property
     def room(self) -> int | None:
-        """The width that a table may have: the terminal's; `None`, unlimited, in a file or a pipe."""
+        """The limit on the width of a table: the terminal's width, or `None` in a file or a pipe."""
         return self.width if self.is_terminal and not self.wide else None
 
 
+# `soft_wrap`: in a file or a pipe, rich would wrap lines at 80 characters. `highlight` would colour numbers.
 out = _Output(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _GAP = 2
-# Text narrower than this is hard to read, so columns are hidden before text is wrapped further.
+# Narrower text is hard to read, so columns are hidden before text is wrapped further.
 _NARROW_TEXT = 24
 
 
@@ -62,6 +64,7 @@ class Column:
 
 def print_json(value: Any) -> None:
     """Prints `value` as indented JSON, never wrapped."""
+    # Not through rich, which would take brackets for markup.
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -77,10 +80,10 @@ def progress_bar() -> Progress:
 
 
 @contextmanager
-def word_on_ctrl_c(kept: str) -> Iterator[None]:
-    """Within it, the first Ctrl-C prints at once what will be kept (`kept`) and raises `KeyboardInterrupt`; a
-    second one ends the program without keeping it. Nothing changes where Ctrl-C is ignored, as in the
-    background of a shell.
+def message_on_ctrl_c(kept: str) -> Iterator[None]:
+    """Within it, the first Ctrl-C immediately prints what will be kept (`kept`) and raises
+    `KeyboardInterrupt`; a second one ends the program without keeping it. Nothing changes where Ctrl-C is
+    ignored, as in the background of a shell.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:
@@ -108,9 +111,9 @@ def print_table(
     """Prints a plain table; unless a `Column` says otherwise, the first `left` columns are text, the others
     numbers.
 
-    No cell is ever cut. If the table is wider than the terminal, text wraps between words; then spare columns
-    are hidden, and a line below the table names them; if that is not enough, each row becomes a list with a
-    line for each column. `styles` has one of rich's styles for each row.
+    No cell is ever cut. If the table is wider than the terminal, text wraps between words; if that is not
+    enough, spare columns are hidden, and a line below the table names them; as a last resort, each row
+    becomes a list with a line for each column. `styles` has one of rich's styles for each row.
     """
     columns = [
         each if isinstance(each, Column) else Column(each, text=number < left)
@@ -135,7 +138,8 @@ def print_table(
 def _fitted(
     columns: Sequence[Column], cells: Sequence[Sequence[str]], room: int | None
 ) -> tuple[list[int], list[int]]:
-    """The columns to show and their widths; none if not even those that are never hidden fit."""
+    """The indices of the columns to show, and their widths; both empty if no selection fits."""
+    # `cell_len` and not `len` everywhere: some characters take two columns of a terminal, some none.
     natural = [
         max(cell_len(line) for line in (*title, *(row[number] for row in cells)))
         for number, title in enumerate(_titles(columns))
@@ -164,14 +168,14 @@ def _fitted(
 
 
 def _least_text(texts: Iterable[str]) -> int:
-    """The least width of a column of `texts`: no word is broken, and wrapped text stays readable."""
+    """The least width of a column of `texts` in which no word is broken and wrapped text stays readable."""
     texts = list(texts)
     longest = max(cell_len(word) for text in texts for word in text.split() or [""])
     return max(longest, min(_NARROW_TEXT, max(map(cell_len, texts))))
 
 
 def _titles(columns: Sequence[Column]) -> list[list[str]]:
-    """The lines of each title; the name of a group stands over its first column alone."""
+    """The lines of each title; the name of a group is only above its first column."""
     groups = [column.title.rpartition("\n")[0] for column in columns]
     repeated = [group == above for group, above in zip(groups, ["", *groups[:-1]], strict=True)]
     return [
@@ -194,6 +198,7 @@ def _header_lines(columns: Sequence[Column], widths: Sequence[int]) -> Iterator[
 
 def _lines(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
     """A row on as many lines as its longest text needs."""
+    # A name that is split at a hyphen could not be searched for or copied.
     wrapped = [
         textwrap.wrap(cell, width, break_long_words=False, break_on_hyphens=False)
         if column.text and cell_len(cell) > width

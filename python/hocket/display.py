@@ -1,7 +1,7 @@
 """How a result displays itself: on one line in a terminal, as HTML in a notebook.
 
-`hocket.notebooks` builds the HTML. It is imported only when a notebook asks for it, because it imports the
-classes of results, which import this module.
+`hocket.notebooks` builds the HTML. It is imported only when a notebook displays a result, because it imports
+the classes of results, which import this module.
 """
 
 from importlib import import_module
@@ -26,6 +26,7 @@ def brief(name: str) -> str:
     >>> brief("two jobs"), brief("a" * 100)
     ("'two jobs'", "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…'")
     """
+    # `repr` escapes what is not printable. The quotes count, and the last one is kept.
     quoted = repr(name)
     return quoted if len(quoted) <= _MAX_NAME + 1 else f"{quoted[: _MAX_NAME - 1]}…{quoted[-1]}"
 

@@ -1,6 +1,6 @@
-"""Which of Hocket's live features this machine supports, and what the others need: `hocket doctor`.
+"""The command `hocket doctor`: which live features this machine supports, and what the others need.
 
-The packages of the live features find out what they lack; this module collects their answers.
+The packages of the features check their own requirements; this module collects the results.
 """
 
 import os
@@ -22,7 +22,7 @@ INFINIBAND = Path("/sys/class/infiniband")
 DEBUGFS = Path("/sys/kernel/debug")
 """Where debugfs is mounted."""
 
-# Shapes the loopback device of a network namespace that ends with the command; the rate does not matter.
+# Shapes the loopback device of a network namespace that exists only for this command. Any rate would do.
 _SHAPE = ("unshare", "--net", "tc", "qdisc", "add", "dev", "lo", "root", "tbf")
 _RATE = ("rate", "1mbit", "burst", "10kb", "latency", "10ms")
 
@@ -38,13 +38,13 @@ class Finding:
 
 
 def findings() -> list[Finding]:
-    """What each live feature finds and lacks on this machine. Nothing is changed."""
+    """What each live feature finds and lacks on this machine; the machine is not changed."""
     return [_counters(), _testbed(), _tcp(), _nics()]
 
 
 def doctor_command(as_json: options.AsJson = False) -> None:
     """Check which live features (counters, testbed, TCP, NICs) this machine supports and what others lack."""
-    found = findings()
+    features = findings()
     if as_json:
         print_json(
             [
@@ -55,12 +55,12 @@ def doctor_command(as_json: options.AsJson = False) -> None:
                     "found": list(each.found),
                     "missing": list(each.missing),
                 }
-                for each in found
+                for each in features
             ]
         )
         return
     out.print(f"{platform.system()} {platform.release()}, Python {platform.python_version()}")
-    for each in found:
+    for each in features:
         verdict = "works" if not each.missing else "[yellow]not available[/yellow]"
         out.print(f"\n[bold]{escape(each.part)}[/bold] ({escape(each.command)}): {verdict}")
         for line in (
@@ -78,12 +78,16 @@ def rdma_devices(infiniband: Path = INFINIBAND) -> list[str]:
 def dcqcn_nics(debugfs: Path = DEBUGFS) -> list[str]:
     """PCI addresses of mlx5 NICs whose DCQCN can be configured, in order. Raises `OSError` without root."""
     mlx5 = debugfs / "mlx5"
+    # `glob` alone would find nothing without root, where `listdir` raises.
     names = sorted(os.listdir(debugfs))
     return sorted(path.parent.name for path in mlx5.glob("*/cc_params")) if "mlx5" in names else []
 
 
 def shaping_missing(command: tuple[str, ...] = (*_SHAPE, *_RATE)) -> str | None:
-    """Why no link can be shaped in a namespace, or `None` if one can: tries it, and leaves nothing behind."""
+    """Why no link can be shaped in a namespace, or `None` if one can.
+
+    It shapes one and leaves nothing behind; only this shows whether the kernel has or can load sch_tbf.
+    """
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not on the PATH (Debian: util-linux)"
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -94,6 +98,7 @@ def shaping_missing(command: tuple[str, ...] = (*_SHAPE, *_RATE)) -> str | None:
 
 
 def _counters() -> Finding:
+    # Without RDMA nothing is missing: a job on TCP is profiled from the counters of its interface.
     devices = rdma_devices()
     found = (
         (f"RDMA devices {', '.join(devices)}",)
@@ -113,6 +118,7 @@ def _testbed() -> Finding:
     from hocket.testbed.processes import find_python
 
     lacks = missing()
+    # Shaping is tried only if its tools are there, so that nothing is reported twice.
     if not lacks:
         shaping = shaping_missing()
         lacks = [] if shaping is None else [shaping]

@@ -1,7 +1,7 @@
-"""The exceptions for invalid input (a plan, a file, an argument) and for a failed self-check: exit codes 2
-and 1 of the command line.
+"""The exceptions for invalid input (a plan, a file, an argument) and for a failed self-check. The command
+line exits with 2 for the former and with 1 for the latter.
 
-What only a bug can cause stays an assertion.
+An error that only a bug can cause is an assertion instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def check_choice(key: str, value: object, choices: Sequence[str]) -> None:
 
 @contextmanager
 def located(source: object) -> Iterator[None]:
-    """Turns a `ValueError` raised within it, by Rust or by Python, into an `InputError`; if `source` is the
+    """Turns a `ValueError` raised within it, by Rust or by Python, into an `InputError`. If `source` is the
     path of a file, the message begins with it.
 
     >>> with located("plan.toml"):
@@ -53,8 +53,8 @@ def located(source: object) -> Iterator[None]:
 
 @contextmanager
 def extra(name: str, needed_by: str) -> Iterator[None]:
-    """Turns a failed import within it into an `InputError` that tells how to install the extra `name` of this
-    distribution.
+    """Turns a failed import within it into an `InputError` with the command that installs the extra `name` of
+    this distribution.
 
     >>> with extra("ray", needed_by="--ray"):
     ...     import not_there
@@ -64,7 +64,7 @@ def extra(name: str, needed_by: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        # No extra brings a module of our own: if one is missing, that is a defect.
+        # No extra installs a module of ours: if one is missing, that is a defect.
         if error.name is None or error.name.partition(".")[0] in ("hocket", "hocket_agent"):
             raise
         raise InputError(

@@ -1,7 +1,7 @@
-"""Commands that other distributions add to `hocket`, by an entry point in the group `hocket.commands` that
-names a function or a Typer app.
+"""Commands that other distributions add to `hocket`: entry points in the group `hocket.commands`, each of
+which refers to a function or a Typer app.
 
-Entry points are looked up only for a command that is not ours, and to list all commands, so that other
+Entry points are looked up only for a command that is not ours and to list all commands, so that other
 installed distributions do not slow down our own commands.
 """
 
@@ -17,19 +17,21 @@ GROUP = "hocket.commands"
 """The group of entry points."""
 
 DISTRIBUTIONS = {"reproduce": "hocket-reproduce", "validate": "hocket-reproduce"}
-"""Commands of the Hocket project that are in a distribution of their own, and its name."""
+"""By command of the Hocket project: the separate distribution that contains it."""
 
 
 def names() -> list[str]:
-    """The names of all commands that other distributions add or could add, in alphabetical order."""
+    """The names of all commands that other distributions add, and of those in `DISTRIBUTIONS` even if these
+    are not installed; in alphabetical order.
+    """
     return sorted({*DISTRIBUTIONS, *(point.name for point in entry_points(group=GROUP))})
 
 
 def command(name: str) -> Any:
-    """The command `name` as a Typer group takes it, or `None` if there is none of that name.
+    """The command `name` for a Typer group, or `None` if no distribution has it.
 
-    A command that is known but not installed, or that fails to load, raises `InputError` only when it is run:
-    one broken distribution must not break `hocket --help`.
+    A command that is not installed or fails to load raises `InputError` only when it is run: a broken
+    distribution must not break `hocket --help`.
     """
     for point in entry_points(group=GROUP, name=name):
         try:
@@ -46,16 +48,16 @@ def command(name: str) -> Any:
     return None
 
 
-def as_command(name: str, found: Any) -> Any:
+def as_command(name: str, target: Any) -> Any:
     """The command `name` made from a function or a Typer app."""
-    if not isinstance(found, typer.Typer):
-        function, found = found, _app()
-        found.command(name)(function)
-    return get_command(found)
+    if not isinstance(target, typer.Typer):
+        function, target = target, _app()
+        target.command(name)(function)
+    return get_command(target)
 
 
 def _refusing(name: str, summary: str, reason: str) -> Any:
-    """A command that accepts any arguments and fails with `reason`."""
+    """A command that accepts any arguments, `--help` too, and fails with `reason`."""
     app = _app()
 
     @app.command(

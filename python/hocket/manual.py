@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import typer.core
 
 Groups = Mapping[str, Sequence[str]]
-"""Names of commands by the heading that they are listed under."""
+"""By heading: the names of the commands listed under it."""
 
 OTHERS = "Other distributions"
-"""The heading of commands that are in no group."""
+"""The heading of commands that are in none of the groups."""
 
 
 class ListingGroup(typer.core.TyperGroup):
@@ -42,14 +42,13 @@ class ListingGroup(typer.core.TyperGroup):
 
 def summary_of(command: Any) -> str:
     """The summary of a command in a list: its own, or the first sentence of its help."""
+    # Click's own summary is cut at the width of the terminal.
     text = command.short_help or " ".join((command.help or "").split("\n\n")[0].split())
     return re.split(r"(?<=[.?]) (?=[A-Z])", text)[0]
 
 
 def manual_page(root: Any, version: str) -> str:
-    """The manual page of `root` and all commands below it, in the roff of man(7), with `version` in its
-    footer.
-    """
+    """The manual page of `root` and all its commands, in the roff of man(7), with `version` in the footer."""
     lines = [
         f'.TH HOCKET 1 "" "Hocket {_roff(version)}" "User Commands"',
         ".SH NAME",
@@ -64,7 +63,7 @@ def manual_page(root: Any, version: str) -> str:
         *_commands(root, ("hocket",)),
         ".SH EXIT STATUS",
         *_entry("0", "Success."),
-        *_entry("1", "A run failed or its self-check did, or a validation found a difference."),
+        *_entry("1", "A run or its self-check failed, or a validation found a difference."),
         *_entry("2", "The plan, a file or an argument is wrong; the message says where."),
         *_entry("130", "Interrupted by Ctrl-C; what was finished is kept."),
         ".SH FILES",
@@ -74,11 +73,12 @@ def manual_page(root: Any, version: str) -> str:
 
 
 def _commands(group: Any, words: tuple[str, ...]) -> Iterator[str]:
-    """Each command with its options, in groups under their headings."""
+    """Each command of `group` with its options, under the group's headings; `words` are those before it."""
     for title, entries in group.listed(None).items():
         if group.titles:
             yield f".SS {_roff(title)}"
         for name, listed in entries:
+            # A command of the list that is not imported yet has no parameters and no help.
             command = getattr(listed, "command", listed)
             path = (*words, name)
             usage = " ".join(_usage(parameter) for parameter in command.params if _is_argument(parameter))
@@ -118,6 +118,7 @@ def _lower(text: str) -> str:
 
 
 def _roff(text: str) -> str:
-    """`text` as roff takes it: no line begins with a control character, and hyphens can be copied."""
+    """`text` escaped for roff: no line begins with a control character, and hyphens can be copied."""
+    # A plain hyphen becomes a typographic one in some formats, and a copied option would not be recognised.
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text.startswith((".", "'")) else text

@@ -1,4 +1,4 @@
-"""The command `hocket man`: the manual page, shown or installed."""
+"""The command `hocket man`, which shows or installs the manual page."""
 
 import shutil
 import subprocess

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_ROWS = 20
-# Larger drawings become PNGs, because a notebook file stores every output that it shows.
+# Larger drawings become PNGs, because a notebook file contains every output that it shows.
 _MAX_SVG_BYTES = 160_000
 _PIXELS_PER_INCH = 100
 _COLOURS = 64
@@ -33,7 +33,7 @@ _DECIMALS = re.compile(r"\b\d+\.\d{2,}\b")
 
 
 def html_of(result: Compatibility | Run | JobProfile) -> str:
-    """The HTML of a result."""
+    """The HTML of a result: one `div` that refers to no other file."""
     match result:
         case Compatibility():
             return _compatibility(result)
@@ -70,6 +70,7 @@ def _predicts(answer: Compatibility, label: str) -> bool:
 
 
 def _run(run: Run) -> str:
+    # The one-line text in angle brackets; details follow the last colon, since a name may contain others.
     headline, _, details = repr(run)[1:-1].rpartition(": ")
     parts = [_headline(headline, details)]
     jobs = run.tables.get("jobs")
@@ -125,7 +126,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _run_figure(run: Run) -> Figure | None:
-    """The operations of the first recorded iteration of a training job, or the iterations of all jobs."""
+    """The operations of a training job in its first recorded iteration, else the iterations of all jobs."""
     operations, iterations = run.tables.get("operations"), run.tables.get("iterations")
     if operations is not None and not operations.is_empty():
         from hocket.figures.operations import operations_figure
@@ -183,7 +184,7 @@ def _headline(title: str, *sentences: str) -> str:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], height: int) -> str:
-    """A table of the first `_MAX_ROWS` of `rows`, of which there are `height`."""
+    """A table of the first `_MAX_ROWS` of `rows`, and the number of the others; there are `height` in all."""
     head = "".join(_row("th", header))
     shown = [cells for cells, _ in zip(rows, range(_MAX_ROWS), strict=False)]
     body = "".join(f"<tr>{''.join(_row('td', cells))}</tr>" for cells in shown)
@@ -208,6 +209,7 @@ def _picture(figure: Figure) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})
     svg = drawn.getvalue()
+    # The XML declaration and the document type before it are invalid within HTML.
     svg = _PATH.sub(_coarser, svg[svg.index("<svg") :])
     size = f"width:{width_in * _PIXELS_PER_INCH:.0f}px;max-width:100%;height:auto"
     style = f"{size};aspect-ratio:{width_in:g}/{height_in:g}"
@@ -222,12 +224,12 @@ def _picture(figure: Figure) -> str:
 
 
 def _coarser(path: re.Match[str]) -> str:
-    """The path rounded to a tenth of a point, which is finer than a screen shows."""
+    """The path with numbers rounded to a tenth of a point, finer than a screen can show."""
     return _DECIMALS.sub(lambda digits: f"{float(digits[0]):.1f}", path[0])
 
 
 def _pixels(figure: Figure) -> bytes:
-    """The figure as a PNG with few colours: each area has one colour, and only edges are anti-aliased."""
+    """The figure as a PNG with 64 colours: its areas have one colour each, and only their edges are mixed."""
     from PIL import Image
 
     drawn, reduced = io.BytesIO(), io.BytesIO()

@@ -1,8 +1,8 @@
 """Options that several commands share, declared once so that each means the same everywhere.
 
-`--out` is where a command writes its result: a directory if the result is several files, otherwise a file.
+`--out` names the directory to which a command writes its result, or the file if the result is a single file.
 `--figure` draws the result; `--json` prints it for other programs. `--set`, `--seed` and `--engine` override
-the file. The help of a command says what is specific to it, such as what `--figure` draws.
+the plan or trace. Each command passes the part of the help that is its own, such as what `--figure` draws.
 """
 
 from pathlib import Path
@@ -23,8 +23,9 @@ _DEFAULT_OUT = Path("hocket-runs")
 
 
 def in_a_directory(path: Path | None) -> Path | None:
-    """Returns `path` if its directory exists, else raises `InputError`: before any work is done, and without
-    creating directories for a mistyped path.
+    """Returns `path` if the directory that contains it exists, else raises `InputError`.
+
+    As a callback it runs before any work is done, and a mistyped path creates no directories.
     """
     if path is not None and path.parent != _DEFAULT_OUT and not path.expanduser().parent.is_dir():
         raise InputError(f"{path}: cannot be written: there is no directory {path.parent}")
@@ -32,7 +33,7 @@ def in_a_directory(path: Path | None) -> Path | None:
 
 
 def _drawable(path: Path | None) -> Path | None:
-    """Returns `path` if a figure can be written to it, else raises `InputError` before any work is done."""
+    """Returns `path` if a figure can be written to it, else raises `InputError`."""
     if path is not None:
         from hocket.figures import check_format
 
@@ -102,7 +103,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 Wide = Annotated[
     bool, typer.Option("--wide", callback=_print_wide, help="Show all columns of tables, however wide.")
 ]
-"""For commands that print tables. The callback tells the console, so commands ignore the value itself."""
+"""For commands that print tables. The callback sets `out.wide`, so the commands do not read the value."""
 
 Force = Annotated[bool, typer.Option("--force", help="Replace existing output.")]
 

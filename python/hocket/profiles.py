@@ -1,6 +1,6 @@
-"""The profile of a job: its period and Up phases in one iteration on an idle network.
+"""The profile of a job: its period and its Up phases in one iteration on an idle network.
 
-Other names with the word, such as `hocket.profile`, are about how such a profile is measured.
+`hocket.profiling` measures such profiles, and `hocket.workloads` derives them from models.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class PhaseSpec:
 class WorkloadProfile:
     """One iteration on an idle network; `phases` are in order of start, disjoint and inside the period.
 
-    `sources` names where the numbers are from, one sentence each.
+    `sources` has a sentence on the origin of each number.
     """
 
     period_ps: int

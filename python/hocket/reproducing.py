@@ -15,7 +15,7 @@ def reproduce(target: str, *, progress: Callable[[str], object] | None = None) -
     """Reruns a figure or a table of a paper; each row of the result has the paper's value beside ours.
 
     `target` is an id of docs/validation.md, such as "H4", in upper or lower case; `hocket reproduce --list`
-    prints them all. Some take minutes. `progress` is called with a sentence at each new step.
+    prints all ids. Some targets take minutes. `progress` is called with a sentence at each step.
 
     Raises:
         hocket.errors.InputError: There is no such target, or the distribution hocket-reproduce is not
@@ -24,6 +24,7 @@ def reproduce(target: str, *, progress: Callable[[str], object] | None = None) -
     try:
         from hocket_reproduce.targets import reproduce as rerun
     except ModuleNotFoundError as error:
+        # Another missing module means that the installation of hocket-reproduce is broken.
         if error.name != "hocket_reproduce":
             raise
         raise InputError(

@@ -1,4 +1,6 @@
-"""Text files of words, as other simulators write them: their lines and numbers, and errors with lines."""
+"""Reads the text inputs of other simulators (HPCC, SimAI): lines of words, numbers with or without units, and
+errors that name the line.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -9,14 +11,14 @@ from hocket.errors import InputError
 from hocket.units import LARGEST, parse_duration, parse_rate, shown
 
 MAX_FILE_BYTES = 512_000_000
-"""The largest file that is read: about ten million flows."""
+"""The largest file that is read: about ten million flows of a study."""
 
 _MOST_MISTAKES_SHOWN = 20
-# Twenty digits hold every 64-bit number; a longer word is out of range anyway, so it is never converted.
+# Twenty digits are enough for every 64-bit number; a longer word is out of range, so it is never converted.
 _WHOLE = re.compile(r"[0-9]{1,20}", re.ASCII)
-# The limits on digits and on the exponent keep exact arithmetic cheap.
+# The limits on digits and on the exponent keep exact arithmetic cheap: 1e999999999 has a billion digits.
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-# The documentation that comes with the simulator puts explanations in braces after values.
+# HPCC's config_doc.txt puts explanations in braces after values.
 _COMMENT = re.compile(r"\{[^{}]*\}|(?:^|(?<=\s))#.*")
 
 SECOND_PS = 10**12
@@ -29,17 +31,18 @@ class Mistakes:
     """The errors in one file, collected so that all are reported together."""
 
     path: Path
-    found: list[tuple[int, str]] = field(default_factory=list)
+    entries: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, text: str) -> None:
         """Adds an error in this line, counted from 1; line 0 stands for the whole file."""
-        self.found.append((line, text))
+        self.entries.append((line, text))
 
     def check(self) -> None:
         """Raises `InputError` with one line per error, in the order of the file, if there are any."""
-        if not self.found:
+        if not self.entries:
             return
-        ordered = sorted(self.found, key=lambda mistake: mistake[0])
+        # Stable, so that the errors of a line stay in the order of its words; those of the file come first.
+        ordered = sorted(self.entries, key=lambda mistake: mistake[0])
         lines = [
             f"{self.path}: line {line}: {text}" if line else f"{self.path}: {text}"
             for line, text in ordered[:_MOST_MISTAKES_SHOWN]
@@ -50,18 +53,21 @@ class Mistakes:
 
 
 def read_words(path: Path) -> list[tuple[int, list[str]]]:
-    """The number, counted from 1, and the words of each line of `path` that has any.
+    """The lines of `path` that have any words: the line's number, counted from 1, and its words.
 
-    Comments are left out: from a `#` at the start of a word to the end of the line, and text in braces.
+    Comments are left out: text in braces, and from a `#` at the start of a word to the end of the line.
     Raises `InputError` for a file that does not exist, is too large, or is not UTF-8.
     """
     text = _read(path)
+    # Files of millions of flows have no comments, and skip the regular expression.
     if "#" in text or "{" in text:
         text = "\n".join(_COMMENT.sub(" ", line) for line in text.split("\n"))
+    # Not `splitlines`, which also splits at characters that editors do not count as ends of lines.
     return [(number, words) for number, line in enumerate(text.split("\n"), 1) if (words := line.split())]
 
 
 def _read(path: Path) -> str:
+    # Checked first: opening a FIFO would wait for its writer.
     try:
         if not path.exists():
             raise InputError(f"{path}: no such file")
@@ -70,6 +76,7 @@ def _read(path: Path) -> str:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InputError(f"{path}: has {size} bytes, above the limit of {MAX_FILE_BYTES}")
+        # Editors on Windows may begin a file with a byte order mark.
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text: byte {error.start} cannot be decoded") from None
@@ -100,9 +107,9 @@ def real(text: str) -> Fraction:
 
 
 def time_ps(text: str, unit_ps: int) -> int:
-    """The picoseconds in `text`, a number in units of `unit_ps`; negative ones are an `InputError`.
+    """The picoseconds in `text`, a number in units of `unit_ps`. Raises `InputError` if it is negative.
 
-    Rounded to the nearest picosecond, because generators of flows print seconds with more digits than that.
+    Rounded to the nearest picosecond, because flow generators print seconds with more decimals than that.
 
     >>> time_ps("0.0000000015", SECOND_PS)
     1500
@@ -115,7 +122,7 @@ def time_ps(text: str, unit_ps: int) -> int:
 
 
 def bounded_time_ps(text: str, unit_ps: int) -> int:
-    """As `time_ps`, but a time that does not fit in 63 bits is an `InputError`."""
+    """As `time_ps`. Also raises `InputError` for a time that does not fit in 63 bits."""
     value = time_ps(text, unit_ps)
     if value > LARGEST:
         raise InputError(f"must be at most {LARGEST // unit_ps}: got {shown(text)}")
@@ -123,7 +130,9 @@ def bounded_time_ps(text: str, unit_ps: int) -> int:
 
 
 def rate_bps(text: str) -> int:
-    """The bits per second in `text`, such as "40Mb/s", above 0; a number without a unit is in bps.
+    """The bits per second in `text`, such as "40Mb/s"; a whole number without a unit is in bps.
+
+    Raises `InputError` for 0 and for anything else that is no rate.
 
     >>> rate_bps("200Gbps"), rate_bps("25000000000")
     (200000000000, 25000000000)
@@ -136,6 +145,8 @@ def rate_bps(text: str) -> int:
 
 def delay_ps(text: str) -> int:
     """The picoseconds in `text`, such as "0.0005ms"; a number without a unit is in seconds, as in ns-3.
+
+    Raises `InputError` for anything that is no duration.
 
     >>> delay_ps("0.0005ms"), delay_ps("0.000001")
     (500000, 1000000)

@@ -1,8 +1,8 @@
 """Quantities as text ("180 ms", "50 Gbps", "32 MB"), as the types `Duration`, `Rate` and `Size` for programs,
 and as the integers that Hocket computes with.
 
-Arithmetic is exact: a quantity that is not a whole number of picoseconds, bits per second or bytes is
-refused, never rounded.
+Arithmetic is exact: a quantity that is not a whole number of picoseconds, bits per second or bytes is an
+error, and is never rounded.
 """
 
 import re
@@ -16,19 +16,23 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from hocket.errors import InputError
 
-# The engines hold quantities in unsigned 64-bit integers; with one bit free, a sum of two never overflows.
+# The engines store quantities in unsigned 64-bit integers; with one bit free, a sum of two never overflows.
 LARGEST = 2**63 - 1
 
+# Exponents of two digits at most, because an exact number has as many digits as its exponent says.
 _NUMBER = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)\s*(?P<unit>.*)", re.DOTALL
 )
-# Longer input is not a quantity; the limit keeps exact arithmetic on it cheap.
+# Longer text is no quantity; the limit keeps exact arithmetic cheap.
 _MOST_CHARACTERS = 64
 
 
 @dataclass(frozen=True)
 class _Dimension:
-    """A kind of quantity: its name with its article, the base unit of its integer, and its units as text."""
+    """A kind of quantity: its name with its article, the base unit of its integers, and its units.
+
+    `units` has the size of each unit in base units; `printed` are the units of output, the largest first.
+    """
 
     name: str
     base: str
@@ -68,7 +72,7 @@ _RATE = _Dimension(
             for prefix, factor in _PREFIXES.items()
             for spelling in ("bps", "b/s", "bit/s")
         },
-        # Bytes per second need the slash: "GBps" may well be a misspelt "Gbps".
+        # Bytes per second need the slash, since "GBps" may well be a misspelt "Gbps".
         **{f"{prefix}B/s": 8 * factor for prefix, factor in _PREFIXES.items()},
     },
     printed=("Tbps", "Gbps", "Mbps", "kbps", "bps"),
@@ -96,26 +100,27 @@ class Quantity:
     A plan accepts one wherever it accepts text with a unit.
     """
 
-    __slots__ = ("_held",)
+    __slots__ = ("_value",)
     _dimension: ClassVar[_Dimension]
 
     def __init__(self, text: str) -> None:
         """Raises `InputError` as `parse_duration` does."""
-        self._held = _parse(text, self._dimension)
+        self._value = _parse(text, self._dimension)
 
     @classmethod
-    def _whole(cls, held: int) -> Self:
-        return cls(f"{held} {cls._dimension.printed[-1]}")
+    def _from_integer(cls, value: int) -> Self:
+        # Through text, so that the limits of the constructor apply to results too.
+        return cls(f"{value} {cls._dimension.printed[-1]}")
 
     def __add__(self, other: Self) -> Self:
-        return self._whole(self._held + other._held) if type(other) is type(self) else NotImplemented
+        return self._from_integer(self._value + other._value) if type(other) is type(self) else NotImplemented
 
     def __sub__(self, other: Self) -> Self:
-        """Raises `InputError` if `other` is the larger one."""
-        return self._whole(self._held - other._held) if type(other) is type(self) else NotImplemented
+        """Raises `InputError` if `other` is larger."""
+        return self._from_integer(self._value - other._value) if type(other) is type(self) else NotImplemented
 
     def __mul__(self, factor: int) -> Self:
-        return self._whole(self._held * factor) if isinstance(factor, int) else NotImplemented
+        return self._from_integer(self._value * factor) if isinstance(factor, int) else NotImplemented
 
     __rmul__ = __mul__
 
@@ -123,28 +128,29 @@ class Quantity:
         """Raises `InputError` if the quotient is not a whole number of the base unit."""
         if not isinstance(parts, int):
             return NotImplemented
-        if parts and self._held % parts:
+        # Division by 0 raises `ZeroDivisionError` below, as for numbers.
+        if parts and self._value % parts:
             raise InputError(
                 f"{self} divided by {parts} is not a whole number of {self._dimension.base}, "
                 "the finest resolution"
             )
-        return self._whole(self._held // parts)
+        return self._from_integer(self._value // parts)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._held == other._held
+        return type(other) is type(self) and self._value == other._value
 
     def __lt__(self, other: Self) -> bool:
-        return self._held < other._held if type(other) is type(self) else NotImplemented
+        return self._value < other._value if type(other) is type(self) else NotImplemented
 
     def __le__(self, other: Self) -> bool:
-        return self._held <= other._held if type(other) is type(self) else NotImplemented
+        return self._value <= other._value if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((type(self), self._held))
+        return hash((type(self), self._value))
 
     def __str__(self) -> str:
-        """As in a plan, in the largest unit in which the value is at least 1."""
-        return _written(self._held, self._dimension)
+        """The quantity as in a plan, in the largest unit in which the value is at least 1."""
+        return _written(self._value, self._dimension)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
@@ -163,7 +169,7 @@ class Duration(Quantity):
     @property
     def ps(self) -> int:
         """In picoseconds."""
-        return self._held
+        return self._value
 
 
 class Rate(Quantity):
@@ -179,7 +185,7 @@ class Rate(Quantity):
     @property
     def bps(self) -> int:
         """In bits per second."""
-        return self._held
+        return self._value
 
 
 class Size(Quantity):
@@ -195,7 +201,7 @@ class Size(Quantity):
     @property
     def bytes(self) -> int:
         """In bytes."""
-        return self._held
+        return self._value
 
 
 DurationLike: TypeAlias = str | Duration
@@ -219,7 +225,7 @@ def us(number: float) -> Duration:
 
 
 def ms(number: float) -> Duration:
-    """`number` milliseconds; a float means the decimal fraction that it is printed as.
+    """`number` milliseconds; a float stands for the decimal fraction that Python prints for it.
 
     >>> ms(0.1).ps
     100000000
@@ -281,15 +287,15 @@ def gib(number: float) -> Size:
 
 
 def _with_unit(number: float, unit: str) -> str:
-    # Python prints a float as the shortest decimal that reads back as it, which is what the caller wrote.
+    # Python prints a float as the shortest decimal that converts back to it, which is what the caller wrote.
     return f"{shown(number)} {unit}"
 
 
 def parse_duration(text: DurationLike) -> int:
     """The picoseconds in `text`, such as "180 ms".
 
-    Raises `InputError` if the unit is missing or not one of time, if the value is negative, not finite or
-    too large, and if it is not a whole number of picoseconds.
+    Raises `InputError` if the unit is missing or is no unit of time, or if the value is negative, not finite,
+    too large or not a whole number of picoseconds.
 
     >>> parse_duration("1.5 us")
     1500000
@@ -340,7 +346,7 @@ def format_rate(rate_bps: int) -> str:
 
 
 def format_bytes(size_bytes: int) -> str:
-    """`size_bytes` bytes as exact text; in a binary unit if the size is a whole number of it, but not of kB.
+    """`size_bytes` bytes as exact text, in a binary unit if the size is a multiple of it but not of 1 kB.
 
     >>> format_bytes(32_000_000), format_bytes(10240)
     ('32 MB', '10 KiB')
@@ -362,8 +368,10 @@ def shown(value: object) -> str:
         value = str(value)
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else f"{value[:56]}…")
+    # Values are shown as in TOML and JSON. A `bool` is also an `int`, so it comes first.
     if isinstance(value, bool):
         return str(value).lower()
+    # Longer numbers would fill the message, and Python refuses to print the longest.
     if isinstance(value, int) and abs(value) > LARGEST:
         return "a number of more than 63 bits"
     if value is None:
@@ -408,6 +416,7 @@ def _factor(unit: str, number: Fraction, text: str, dimension: _Dimension) -> in
         return dimension.units[unit]
     if not unit:
         raise InputError(f"{dimension.name} needs a unit such as {dimension.example}: got {shown(text)}")
+    # A valid unit of another kind suggests the wrong key, not a misspelt unit.
     for other in _DIMENSIONS:
         if unit in other.units:
             raise InputError(
@@ -420,7 +429,7 @@ def _factor(unit: str, number: Fraction, text: str, dimension: _Dimension) -> in
 
 
 def _rate_hint(unit: str, number: Fraction) -> str:
-    """If `unit` leaves open whether bits or bytes are meant, a factor of 8, both readings; else ""."""
+    """Both readings of a rate if `unit` does not make clear whether bits or bytes are meant; else empty."""
     prefix = unit[0].upper() if unit[0] in "kKmMgGtT" else ""
     prefix = "k" if prefix == "K" else prefix
     bits, in_bytes = f"{prefix}bps", f"{prefix}B/s"
@@ -445,7 +454,7 @@ def _decimal(number: Fraction) -> str:
 
 
 def _likely(unit: str, dimension: _Dimension) -> list[str]:
-    """Up to three units that `unit` may stand for, the likeliest first; if it resembles none, common ones."""
+    """Up to three units that `unit` may mean, the likeliest first; if it resembles none, common ones."""
     same = [each for each in dimension.units if each.lower() == unit.lower()]
     if same:
         return same[:3]
@@ -463,7 +472,7 @@ def _either(words: Sequence[str]) -> str:
 
 
 def _plain(value: int, dimension: _Dimension) -> str:
-    """About `value`, in the largest unit; of a duration also in days."""
+    """`value` rounded down to the largest unit of output; a duration also in days."""
     unit = dimension.printed[0]
     text = f"{value // dimension.units[unit]:,} {unit}"
     days = value // (86_400 * _DURATION.units["s"])
@@ -480,7 +489,7 @@ def _format(value: int, dimension: _Dimension) -> str:
     smallest = dimension.printed[-1]
     unit = next((unit for unit in dimension.printed if value >= dimension.units[unit]), smallest)
     whole, rest = divmod(value, dimension.units[unit])
-    # `printed` holds decimal units alone: a unit of 10^n has up to n decimals.
+    # Units of output are powers of ten: an exact value in a unit of 10^n has at most n decimals.
     places = len(str(dimension.units[unit])) - 1
     fraction = f".{rest:0{places}d}".rstrip("0") if rest else ""
     return f"{whole}{fraction} {unit}"

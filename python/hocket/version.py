@@ -1,4 +1,4 @@
-"""The version of Hocket, and the commit that it is from."""
+"""The version of Hocket and its commit."""
 
 import subprocess
 from pathlib import Path
@@ -21,11 +21,12 @@ def commit_of(checkout: Path) -> str | None:
     """The commit of a checkout, in seven digits or as many as make it unique, with `-dirty` if files differ
     from it; `None` if the directory is no checkout or Git is not installed.
 
-    The compiled module holds the commit that it was built from. In a checkout the Python files may be newer
-    than that, so the answer comes from Git.
+    The compiled module contains the commit that it was built from. In a checkout, the Python files may be
+    newer, so the answer comes from Git.
     """
     if not (checkout / ".git").exists():
         return None
+    # `--exclude=*` ignores all tags, so that `--always` falls back to the commit itself.
     command = ("git", "-C", str(checkout), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=7")
     try:
         answer = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -57,17 +57,17 @@ def reproduce_command(
         with progress_bar() as progress:
             task = progress.add_task("reproducing", total=len(wanted))
 
-            def tell(doing: str) -> None:
+            def show(doing: str) -> None:
                 progress.update(task, completed=len(done), description=doing)
 
-            for reproduction in reproduce([target.id for target in wanted], tell):
+            for reproduction in reproduce([target.id for target in wanted], show):
                 done.append(reproduction)
                 if not as_json:
                     report.print_reproduction(reproduction)
                 if reproduction.figure is not None:
                     save(reproduction.figure(), directory / f"{reproduction.id}.png")
     finally:
-        # Also after Ctrl-C: what is done stays done.
+        # Also after Ctrl-C: targets that have ended, some after minutes, are not lost.
         if as_json:
             print_json(report.as_json(done))
         if done:
@@ -109,6 +109,7 @@ def validate_command(
         task = progress.add_task("comparing", total=len(validation.chosen))
         for case in validation.chosen:
             progress.update(task, description=case.folder)
+            # Only the page shows runs without the simulator's arithmetic.
             validation.add(case, seeds, unrounded=write is not None)
             progress.advance(task)
     if as_json:

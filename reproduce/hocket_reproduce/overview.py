@@ -1,6 +1,6 @@
-"""The tables of docs/validation.md: a line per target, made from the pages that hold the targets' rows.
+"""The tables of docs/validation.md: a line per target, made from the rows on the targets' pages.
 
-The pages are read instead of rerunning targets, so a command that renews one section renews its line alone.
+Targets are not rerun: a command that renews the section of one target changes only its line.
 """
 
 import re
@@ -20,11 +20,13 @@ BEGIN = (
 END = "<!-- end of overview -->"
 
 BEYOND = ("X1", "X2", "X3", "LIVE")
-"""Targets that compare Hocket with itself and with real jobs, not with a paper."""
+"""Targets that compare the engines with each other and with real jobs, not with a paper."""
 
-# Of R8 alone both columns are ours, so a difference there departs from no claim.
+# First columns that a value of ours is judged by. R8 has two values of ours (PFC only and static windows), so
+# a difference there contradicts no claim.
 _CLAIMED = ("paper", "truth", "flow engine")
 
+# A section ends at the next `## ` heading; `### ` headings belong to it.
 _SECTION = re.compile(r"^## (?P<heading>(?P<id>\w+): .+)\n(?P<body>(?:(?!## ).*\n)*)", re.MULTILINE)
 _QUOTED = re.compile(r"\{([±#]?)([^}]+)\}")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
@@ -32,7 +34,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row as its page shows it: our value with its unit, and the difference from what is claimed."""
+    """A row as printed on its page: our value with its unit, and the difference from the claimed one."""
 
     ours: str
     difference: str
@@ -44,31 +46,31 @@ class ShownRow:
 
     @property
     def differs(self) -> bool:
-        """Whether the difference is one that the row has to explain."""
+        """Whether the difference is notable: above 10%, or another word than the claimed one."""
         if self.difference in ("same", "differs"):
             return self.difference == "differs"
         return self.is_compared and self.relative > NOTABLE_DIFFERENCE
 
     @property
     def relative(self) -> float:
-        """The absolute difference of numbers, 0 where there is none."""
+        """The absolute relative difference of numbers; 0 if there is none."""
         return abs(float(self.difference[:-1])) / 100 if self.difference.endswith("%") else 0.0
 
 
 @dataclass(frozen=True)
 class ShownSection:
-    """The section of a target as its page shows it."""
+    """The section of a target on its page."""
 
     heading: str
     claimed: str
-    """The heading of what ours is compared with, such as `paper`."""
+    """The heading of the column that ours is compared with, such as `paper`."""
     rows: dict[str, ShownRow]
 
     def matching(self, pattern: str) -> list[ShownRow]:
-        """The rows whose quantity fits `pattern`, where `*` is any text without a comma; at least one."""
+        """The rows whose quantity matches `pattern`, where `*` is any text without a comma; at least one."""
         expression = re.compile("[^,]*".join(map(re.escape, pattern.split("*"))))
         rows = [row for quantity, row in self.rows.items() if expression.fullmatch(quantity)]
-        assert rows, f"{self.heading}: no row fits {pattern!r}, which its finding quotes"
+        assert rows, f"{self.heading}: no row matches {pattern!r}, which its finding quotes"
         return rows
 
     @property
@@ -83,7 +85,7 @@ class ShownSection:
 
 
 def renew_overview(path: Path) -> None:
-    """Replaces the tables in the file at `path` by those of the pages beside it.
+    """Replaces the tables in the file at `path` by those made from the pages in its folder.
 
     Raises `InputError` if a file cannot be read or written, or lacks a marker.
     """
@@ -91,7 +93,7 @@ def renew_overview(path: Path) -> None:
 
 
 def markdown(path: Path) -> str:
-    """The tables of `path` for what its pages show: targets of the papers, then those beyond them."""
+    """The tables of `path`, made from its pages: targets of the papers, then those of `BEYOND`."""
     shown = sections(path)
     papers = [name for name in shown if name not in BEYOND]
     beyond = [name for name in shown if name in BEYOND]
@@ -114,7 +116,7 @@ def markdown(path: Path) -> str:
 
 
 def sections(path: Path) -> dict[str, ShownSection]:
-    """What the pages of `path` show of each target, in the order of `TARGETS`.
+    """The sections of all targets on the pages of `path`, in the order of `TARGETS`.
 
     Raises `InputError` if a page cannot be read.
     """
@@ -124,13 +126,14 @@ def sections(path: Path) -> dict[str, ShownSection]:
 
 
 def _parse(section: re.Match[str]) -> ShownSection:
+    # The line below the header, `|---|…`, does not start with `| `.
     table = [line[2:-2].split(" | ") for line in section["body"].splitlines() if line.startswith("| ")]
     header, *rows = table
     return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:4]) for row in rows})
 
 
 def quoted(text: str, section: ShownSection) -> str:
-    """`text` with what it quotes in braces replaced by what the rows of `section` show."""
+    """`text` with its quotes, in the syntax of `Finding`, replaced by values of the rows of `section`."""
 
     def shown(quote: re.Match[str]) -> str:
         kind, pattern = quote.groups()
@@ -145,13 +148,14 @@ def quoted(text: str, section: ShownSection) -> str:
 
 
 def _span(values: Sequence[str]) -> str:
-    """The lowest and the highest of values of one unit, or the only one."""
+    """The lowest and the highest of values with the same unit, or the only value."""
+    # Values are texts from the page: they are printed as rounded there, and never rounded again.
     if len(set(values)) == 1:
         return values[0]
     numbers = [_NUMBER.match(value) for value in values]
-    found = sorted((number[0] for number in numbers if number is not None), key=float)
-    assert len(found) == len(values), f"{values} are not all numbers, so they have no lowest"
-    return f"{found[0]} to {found[-1]}{values[0].removeprefix(_NUMBER.findall(values[0])[0])}"
+    ordered = sorted((number[0] for number in numbers if number is not None), key=float)
+    assert len(ordered) == len(values), f"{values} are not all numbers, so they have no lowest"
+    return f"{ordered[0]} to {ordered[-1]}{values[0].removeprefix(_NUMBER.findall(values[0])[0])}"
 
 
 def _line(path: Path, name: str, section: ShownSection) -> str:
@@ -162,7 +166,7 @@ def _line(path: Path, name: str, section: ShownSection) -> str:
         (
             f"[{name}]({_link(path, page_of(path, name), section.heading)})",
             finding.claim,
-            quoted(finding.found, section),
+            quoted(finding.result, section),
             within if section.claimed in _CLAIMED else "–",
             f"{finding.verdict}{why}",
         )
@@ -172,15 +176,16 @@ def _line(path: Path, name: str, section: ShownSection) -> str:
 def _validation_line(path: Path) -> Iterator[str]:
     """The line of the comparison with recorded runs, if its page has one."""
     page = path.with_suffix("") / ENGINES
-    found = validation.SUMMARY.search(read_page(page))
-    if found is not None:
-        agreeing, runs = int(found["agreeing"]), int(found["runs"])
+    summary = validation.SUMMARY.search(read_page(page))
+    if summary is not None:
+        agreeing, runs = int(summary["agreeing"]), int(summary["runs"])
         differ = f"differs: {runs - agreeing} runs beyond their limits"
         yield _cells(
             (
                 f"[ns-3]({_link(path, page, validation.HEADING)})",
                 "The packet engine repeats the runs of an ns-3 based simulator",
-                found[0],
+                f"{agreeing} of {runs} runs agree; over one switch, {summary['equal']} of {summary['flows']} "
+                "completion times to the nanosecond",
                 f"{agreeing} of {runs}",
                 "reproduced" if agreeing == runs else differ,
             )

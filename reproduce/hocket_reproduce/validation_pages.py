@@ -1,4 +1,4 @@
-"""The pages behind docs/validation.md, and their parts that commands write, between two markers each."""
+"""The pages behind docs/validation.md, whose parts between two markers are written by commands."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from hocket.errors import InputError
 
 ENGINES = "engines.md"
-"""The page of comparisons that are with no paper."""
+"""The page of comparisons without a paper."""
 
 _PAGES = {"H": "hotnets22.md", "R": "hoti22.md", "C": "nsdi24.md"}
 
 
 def page_of(overview: Path, target: str) -> Path:
-    """The page with the section of `target`: in the folder beside `overview` that has its name."""
+    """The page with the section of `target`, in the folder beside `overview` with the same name."""
     return overview.with_suffix("") / _PAGES.get(target[0], ENGINES)
 
 
@@ -26,13 +26,13 @@ def read_page(path: Path) -> str:
 
 
 def renew_section(path: Path, begin: str, end: str, renewed: Callable[[str], str]) -> None:
-    """Replaces what stands between `begin` and `end` in the file at `path` by what `renewed` makes of it.
+    """Replaces the text between `begin` and `end` in the file at `path` by `renewed` of that text.
 
     Raises `InputError` if the file cannot be read or written, or lacks a marker.
     """
-    before, found, rest = read_page(path).partition(begin)
-    section, ended, after = rest.partition(end)
-    if not found or not ended:
+    before, has_begin, rest = read_page(path).partition(begin)
+    section, has_end, after = rest.partition(end)
+    if not has_begin or not has_end:
         raise InputError(f"{path}: has no results to replace; they stand between {begin!r} and {end!r}")
     try:
         path.write_text(f"{before}{begin}{renewed(section)}{end}{after}", encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hocket.cluster.interruption import Interruption
-from hocket.console import word_on_ctrl_c
+from hocket.console import message_on_ctrl_c
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ def test_ctrl_c_is_handled_below_a_shell_that_ignores_it() -> None:
 
 
 def test_the_earlier_handler_reports_ctrl_c_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with word_on_ctrl_c("keeping it"), Interruption() as interruption:
+    with message_on_ctrl_c("keeping it"), Interruption() as interruption:
         ctrl_c()
         assert interruption.received
         assert capsys.readouterr().err == "interrupted: keeping it; Ctrl-C again ends without it\n"

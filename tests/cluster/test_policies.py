@@ -1,5 +1,6 @@
 """Schedulers by name, and what is wrong with a name or with a class of one's own."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,16 @@ def test_a_name_is_a_scheduler_with_cassini_or_without(
     policy = load_policy(title, trace)
     assert isinstance(policy.scheduler, scheduler)
     assert (policy.cassini, policy.title) == (cassini, title)
+
+
+def test_an_own_class_may_be_a_dataclass_with_annotations_as_text(trace: Trace, tmp_path: Path) -> None:
+    file = tmp_path / "json.py"
+    file.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n"
+        "@dataclass\nclass Mine:\n    seed: int\n    def schedule(self, state, candidates): ...\n"
+    )
+    assert vars(load_policy(f"{file}:Mine", trace).scheduler) == {"seed": 3}
+    assert sys.modules["json"].__file__ != str(file)
 
 
 def test_an_own_class_gets_the_seed(trace: Trace, tmp_path: Path) -> None:

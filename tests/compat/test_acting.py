@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from hocket import InputError, compatibility, load_plan, parse_plan, simulate
+from hocket import InputError, compatibility, load_plan, parse_plan, simulate, sweep
 from hocket.compat.verdict import Verdict
 from hocket.plan import Job, Up, plan_schema
 from hocket.plan.writing import write_plan
@@ -197,3 +197,28 @@ def test_for_a_single_job_the_verdict_says_that_there_is_no_other_job(
     printed = hocket("compat", plan_file).out
     assert "shifting does not help" in printed
     assert "there is no other job to take turns with" in printed
+
+
+def test_an_answer_can_be_swept_as_its_plan() -> None:
+    answer = compatibility(halves())
+    swept = sweep(answer, {"seed": [1]}, workers=1, cache=False)
+    assert swept.table["mean_iteration_s"].to_list() == mean_s(simulate(answer))
+
+
+def test_in_the_joint_form_jobs_that_share_nothing_are_compatible() -> None:
+    plan = two_sides()
+    answer = compatibility({**plan, "candidates": plan["candidates"][:1], "compat": {"joint": True}})
+    assert (answer.score, answer.proven_optimal) == (1, True)
+    assert [job.time_shift_ps for job in answer.jobs] == [0, 0]
+
+
+def test_in_the_strict_form_a_link_scores_as_its_candidate_does() -> None:
+    # Two of them could send at once at 20 of 50 Gbps, but the strict form allows one at a time.
+    up = [{"start": "0 ms", "duration": "90 ms", "rate": "20 Gbps"}]
+    jobs = [{"name": name, "period": "100 ms", "up": up} for name in ("a", "b")]
+    plan = {**two_sides(), "jobs": jobs, "candidates": two_sides()["candidates"][1:]}
+    for joint in (False, True):
+        answer = compatibility({**plan, "compat": {"joint": joint, "strict": True}})
+        # Both send for at least 80 of 100 ms.
+        assert answer.score == pytest.approx(0.2)
+        assert [link.score for link in answer.links] == pytest.approx([0.2] * len(answer.links))

@@ -295,7 +295,7 @@ TASKS = [
             Typed("hocket sweep two-jobs.toml --set link.capacity=100G", ["did you mean 100 Gbps"], code=2),
             Typed("hocket run two-jobs.toml --figure nowhere/x.png", ["there is no directory nowhere"], code=2),
             Typed("hocket run two-jobs.toml", ["378.00"]),
-            Typed("hocket run two-jobs.toml --set run.iterations=7", ["holds another run; --force"], code=2),
+            Typed("hocket run two-jobs.toml --set run.iterations=7", ["contains another run; --force"], code=2),
             Typed("hocket run two-jobs.toml --set run.iterations=7 --force", ["378.00"]),
         ],
     ),

@@ -142,7 +142,7 @@ def test_flows_avoid_a_failed_link_and_slow_down_on_a_slower_one() -> None:
     assert iteration_times_s(run, "a")[0] == pytest.approx(
         1e-3 + 5_000_000 * 8 * (1 + 82 / 4096) / 20e9, rel=0.01
     )
-    with pytest.raises(InputError, match="changes: only the packet engine supports links that change"):
+    with pytest.raises(InputError, match="changes: the flow engine does not support links that change"):
         simulate(shared_link(half("a"), changes=slow), engine="flow")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of runs and sweeps: who uses the link when, with shifts beside without, and iterations by key."""
+"""Figures of runs and sweeps: link use without and with time-shifts, and iteration times by key."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The picture of a trace: the GPUs that jobs ask for, and the jobs or how many of them come."""
+"""The figure of a trace: the GPUs that jobs request, and a bar for each job or the number of arrivals."""
 
 from typing import Any
 

@@ -121,7 +121,7 @@ def test_a_list_of_links_gets_a_scale_up_network_if_hosts_are_gpus_of_one_server
 def test_a_training_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
     plan, _ = checked(clos=SMALL)
     with pytest.raises(
-        InputError, match=r"job 'a': \[jobs.training\] says what its GPUs do, not when it sends"
+        InputError, match=r"job 'a': \[jobs.training\] describes what its GPUs do, not when it sends"
     ):
         plan.jobs[0].profiles()
 

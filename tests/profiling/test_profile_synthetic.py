@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hocket.errors import InputError
-from hocket.profiling import JobProfile, profile_counters
+from hocket.profiling import JobProfile, period, profile_counters
+from hocket.profiling.counters import CounterSeries
 from hocket.profiling.phases import is_up
 
 Phase = tuple[float, float, float]
@@ -320,3 +321,28 @@ def test_a_million_readings_take_seconds() -> None:
 
 def test_a_segment_that_sends_nothing_is_not_up_if_another_has_a_negative_fit() -> None:
     assert is_up(np.array([-500.0, 0.0, 1000.0, 20.0])).tolist() == [False, False, True, False]
+
+
+def test_iterations_found_in_the_middle_alone_are_counted_from_the_first_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    readings = 2 * period.SEARCH_READINGS
+    time_s = 0.01 * np.arange(readings, dtype=np.float64)
+    is_sending = (time_s % 0.25) < 0.1
+    total_bytes = np.concatenate([[0.0], np.cumsum(is_sending[:-1] * 1e7)])
+    series = CounterSeries("test", "tx_bytes", time_s, total_bytes, np.ones(readings - 1, dtype=np.bool_))
+    track = period.track
+
+    def track_the_middle_alone(
+        section: CounterSeries, grid: period.Grid, period_s: float
+    ) -> period.Iterations | None:
+        return None if section is series else track(section, grid, period_s)
+
+    monkeypatch.setattr(period, "track", track_the_middle_alone)
+    iterations = period.find_iterations(series)
+    begin_s, end_s = time_s[readings // 4], time_s[readings * 3 // 4]
+    assert begin_s <= iterations.start_s[0] <= begin_s + 0.5
+    assert end_s - 0.75 <= iterations.start_s[-1] <= end_s
+    # Bursts begin at whole multiples of 0.25 s; borders are at the same phase of each.
+    phase_s = (iterations.start_s - iterations.start_s[0]) % 0.25
+    assert np.minimum(phase_s, 0.25 - phase_s).max() < 0.01

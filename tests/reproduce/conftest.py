@@ -1,4 +1,4 @@
-"""What tests of reproductions share: each target is rerun once for all tests of a session, quietly."""
+"""Fixtures for reproductions: each target is rerun once for all tests of a session."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,7 +9,7 @@ from hocket_reproduce.targets import Reproduction, reproduce
 
 
 def quiet(doing: str) -> None:
-    """Progress that nobody reads."""
+    """A `Progress` that shows nothing."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""C13 and C14 at a smaller size, and what reproductions of NSDI'24 §5 share."""
+"""C13 and C14 at a smaller size, and the statistics that reproductions of NSDI'24 §5 share."""
 
 from pathlib import Path
 
@@ -13,9 +13,9 @@ from hocket_reproduce.targets.cluster import (
     RANDOM,
     TH_CASSINI,
     THEMIS,
-    Contender,
-    ContenderRun,
+    ConfiguredScheduler,
     Outcomes,
+    SchedulerRun,
     estimate,
     outcome,
     outcomes,
@@ -50,7 +50,7 @@ def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None
     assert ours.network.links == example.network.links
 
 
-def test_ideal_is_at_idle_and_random_is_farther_from_it_than_themis(short: Outcomes) -> None:
+def test_ideal_has_no_slowdown_and_random_more_than_themis(short: Outcomes) -> None:
     (ideal,), (themis,), (random,) = (short[each.name] for each in (IDEAL, THEMIS, RANDOM))
     assert ideal.slowdown == pytest.approx(1, abs=0.01)
     assert 1 <= themis.slowdown < random.slowdown
@@ -74,11 +74,11 @@ def test_cassini_does_no_harm_where_it_cannot_help(tables: Tables) -> None:
 def test_two_jobs_that_no_placement_keeps_apart_share_a_link_nearly_all_the_time() -> None:
     both = outcome(c13.NO_WAY_OUT, THEMIS, 1)
     assert both.shared > 0.99
-    # Each asks for 40 of 50 Gbps in most of its iteration: 25 are left while both send.
+    # Each demands 40 of 50 Gbps in most of its iteration, and gets 25 while both send.
     assert 1.3 < both.slowdown < 1.6
 
 
-def test_every_quantity_stands_once_and_those_that_differ_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_quantity_appears_once_and_differences_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         c13, "MODEL_PARALLEL", overlaid(c13.MODEL_PARALLEL, {"poisson": {"duration": "15 min"}})
     )
@@ -91,20 +91,20 @@ def test_every_quantity_stands_once_and_those_that_differ_say_why(monkeypatch: p
 
 
 @pytest.mark.parametrize("name", c13.SENSITIVITIES)
-def test_every_sensitivity_is_another_trace_or_another_choice_among_candidates(name: str) -> None:
+def test_every_sensitivity_changes_the_trace(name: str) -> None:
     changes, (_, augmented) = c13.SENSITIVITIES[name]
     changed = parse_trace(augmented.trace(overlaid(c13.MIXED, changes), 1))
     usual = parse_trace(augmented.trace(c13.MIXED, 1))
     assert changed.resolved() != usual.resolved()
 
 
-def test_what_a_contender_sets_goes_before_what_the_trace_says() -> None:
-    contender = Contender("name", "themis", {"themis": {"workers": "requested"}})
-    trace = contender.trace({"themis": {"workers": "tuned", "lease": "5 min"}, "seed": 9}, 3)
+def test_settings_of_a_scheduler_override_those_of_the_trace() -> None:
+    scheduler = ConfiguredScheduler("name", "themis", {"themis": {"workers": "requested"}})
+    trace = scheduler.trace({"themis": {"workers": "tuned", "lease": "5 min"}, "seed": 9}, 3)
     assert trace == {"themis": {"workers": "requested", "lease": "5 min"}, "seed": 3}
 
 
-def test_another_fabric_replaces_all_of_the_one_before() -> None:
+def test_another_fabric_replaces_the_whole_table() -> None:
     assert overlaid({"fabric": {"testbed": "cassini"}}, {"fabric": {"clos": {}}}) == {"fabric": {"clos": {}}}
 
 
@@ -129,8 +129,8 @@ def test_a_percentile_is_one_of_the_values() -> None:
     assert percentile(np.array([5.0])) == 5.0
 
 
-def test_minutes_hold_the_mean_of_the_iterations_that_begin_in_them(short: Outcomes) -> None:
-    each: ContenderRun = short[THEMIS.name][0]
+def test_each_minute_has_the_mean_of_the_iterations_that_begin_in_it(short: Outcomes) -> None:
+    each: SchedulerRun = short[THEMIS.name][0]
     first = each.iterations["job"][0]
     rows = over_time(each).filter(job=first)
     begun = each.iterations.filter(job=first)

@@ -44,7 +44,7 @@ def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None
     assert ours.until_s == example.until_s
 
 
-def test_cassini_takes_a_placement_in_which_dlrm_meets_nobody(mixed: Outcomes) -> None:
+def test_cassini_chooses_a_placement_in_which_dlrm_shares_no_link(mixed: Outcomes) -> None:
     (themis,), (with_cassini,) = mixed[THEMIS.name], mixed[TH_CASSINI.name]
     assert themis.marks("DLRM") > 1_000
     assert with_cassini.marks() == 0
@@ -57,21 +57,21 @@ def test_resnet50_has_fewer_marks_than_the_other_models(mixed: Outcomes) -> None
     assert 0 < pollux.marks("ResNet50") < np.mean([pollux.marks(model) for model in others])
 
 
-def test_marks_of_every_iteration_add_up_to_those_of_the_model(mixed: Outcomes) -> None:
+def test_marks_by_iteration_average_to_those_of_the_model(mixed: Outcomes) -> None:
     samples = pooled(mixed, [THEMIS], c15.marks_per_iteration("CamemBERT"))[THEMIS.name]
     (themis,) = mixed[THEMIS.name]
     assert samples.size == themis.of_model("CamemBERT")["count"].sum()
     assert samples.mean() == pytest.approx(themis.marks("CamemBERT"))
 
 
-def test_where_no_marks_are_left_there_is_no_factor(mixed: Outcomes) -> None:
+def test_without_any_marks_left_there_is_no_factor(mixed: Outcomes) -> None:
     dlrm = c15.marks_row(mixed, THEMIS, TH_CASSINI, "DLRM", 27)
     assert (dlrm.paper, dlrm.ours) == ("27×", "none left")
     assert "and 0 per iteration" in dlrm.comment
     assert c15.marks_row(mixed, THEMIS, TH_CASSINI, "VGG19").ours == "none in either"
 
 
-def test_dlrm_meets_xlm_on_its_server_and_never_fills_a_link_with_resnet50() -> None:
+def test_dlrm_contends_with_xlm_and_never_fills_a_link_with_resnet50() -> None:
     xlm, resnet50 = (outcome(c18.instant(model), TH_CASSINI, 1) for model in ("XLM", "ResNet50"))
     assert xlm.shared > 0.3
     assert xlm.slowdown > 1.1
@@ -80,7 +80,7 @@ def test_dlrm_meets_xlm_on_its_server_and_never_fills_a_link_with_resnet50() -> 
     assert resnet50.marks("DLRM") == 0
 
 
-def test_every_row_of_the_two_gpu_target_stands_once_and_says_why_it_differs() -> None:
+def test_every_quantity_of_the_two_gpu_target_appears_once_and_differences_are_explained() -> None:
     reproduction = c18.reproduce(quiet, seeds=[1])
     quantities = [each.quantity for each in reproduction.rows]
     assert len(set(quantities)) == len(quantities)

@@ -13,17 +13,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
 
 
 @pytest.mark.parametrize("number", c9.FIG_17)
-def test_agents_act_less_than_twice_a_minute_and_jobs_stay_nearer_to_idle(number: int) -> None:
+def test_agents_adjust_less_than_twice_a_minute_and_slots_reduce_slowdowns(number: int) -> None:
     tables = c9.snapshot_trace(number)
-    run = simulate_cluster(parse_trace(TH_CASSINI.trace(tables, 1)), TH_CASSINI.scheduler)
+    run = simulate_cluster(parse_trace(TH_CASSINI.trace(tables, 1)), TH_CASSINI.policy)
     assert max(c9.adjustments_per_minute(run).values()) < c9.LIMIT
     sharing, interleaved = (outcome(tables, each, 1) for each in (THEMIS, TH_CASSINI))
     assert interleaved.slotted == 1
     assert interleaved.slowdown < sharing.slowdown
 
 
-def test_without_jitter_nobody_drifts() -> None:
-    run = simulate_cluster(parse_trace(TH_CASSINI.trace(c9.snapshot_trace(1, 0.0), 1)), TH_CASSINI.scheduler)
+def test_without_jitter_no_job_drifts() -> None:
+    run = simulate_cluster(parse_trace(TH_CASSINI.trace(c9.snapshot_trace(1, 0.0), 1)), TH_CASSINI.policy)
     assert set(c9.adjustments_per_minute(run).values()) == {0.0}
 
 

@@ -1,4 +1,4 @@
-"""`hocket reproduce`: what it lists, reruns and leaves out."""
+"""`hocket reproduce`: listing, rerunning and leaving out targets, and writing pages."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ PAGES = ("validation/hotnets22.md", "validation/hoti22.md", "validation/nsdi24.m
 Command = Callable[..., Any]
 
 
-def test_reproduce_all_leaves_out_what_the_machine_lacks_something_for(
+def test_reproduce_all_leaves_out_targets_that_the_machine_cannot_run(
     hocket: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacking = replace(TARGETS["LIVE"], missing=lambda: ["a testbed needs root"])

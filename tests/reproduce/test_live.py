@@ -1,4 +1,4 @@
-"""LIVE at a smaller size, and what can be said of it without a testbed."""
+"""LIVE at a smaller size, and its predictions, which need no testbed."""
 
 import numpy as np
 import pytest
@@ -34,21 +34,21 @@ def outcome(name: str, case: str) -> CaseRuns:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_shifts_are_predicted_to_free_compatible_jobs_of_each_other(engine: str) -> None:
+def test_shifts_are_predicted_to_remove_contention_between_compatible_jobs(engine: str) -> None:
     unshifted, shifted = (outcome("compatible", case.name).mean_ms(engine) for case in (UNSHIFTED, SHIFTED))
-    # Each sends 120 ms at 400 of 500 Mbps, so side by side 192 ms, of which what the last one sends alone is
+    # Each sends for 120 ms at 400 of 500 Mbps, together for up to 192 ms; once one has ended, the other is
     # faster. Slots leave room for jitter.
     assert 355 < unshifted < 375
     assert PERIOD_MS <= shifted < 1.02 * PERIOD_MS
 
 
-def test_unequal_weights_decide_who_of_incompatible_jobs_waits() -> None:
+def test_unequal_weights_decide_which_incompatible_job_waits() -> None:
     unequal = outcome("incompatible", UNEQUAL.name)
     assert unequal.mean_ms("flow engine", "a") < unequal.mean_ms("flow engine", "b")
     assert in_case(live_plan("compatible"), ADAPTIVE)["jobs"][1]["share"] == {"adaptive": 1.0}
 
 
-def test_what_jobs_sent_adds_up_to_the_bytes_of_their_phases_on_either_engine() -> None:
+def test_sent_rates_add_up_to_the_bytes_of_the_phases_on_both_engines() -> None:
     plan = live_plan("compatible", ITERATIONS)
     phase = parse_plan(plan).jobs[0].profiles()[0].phases[0]
     phase_bytes = phase.rate_bps * phase.duration_ps / 8e12
@@ -67,7 +67,7 @@ def test_a_short_live_run_has_a_row_for_every_case_beside_both_engines() -> None
     unfair = [] if requirements.missing() else [UNEQUAL.name, ADAPTIVE.name]
     assert list(measured.cases) == [UNSHIFTED.name, SHIFTED.name, *unfair]
     for alone in measured.alone.values():
-        # Nothing is in its way; how much longer this machine's own work makes it is not our matter.
+        # No upper bound: other work on this machine may slow it.
         assert alone.mean_ms("live") > 0.99 * PERIOD_MS
     quantities = [row.quantity for row in rows(measured)]
     assert len(quantities) == len(set(quantities))

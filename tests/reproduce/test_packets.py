@@ -1,5 +1,4 @@
-"""Collectives of HOTI'22 and jobs of HotNets'22 on the packet engine, at sizes of seconds, and what R3 "
-"shows."""
+"""R3, and collectives of HOTI'22 and jobs of HotNets'22 on the packet engine at sizes that take seconds."""
 
 from collections.abc import Callable
 
@@ -26,14 +25,14 @@ from hocket_reproduce.targets.packets import (
     PFC_ONLY,
     Control,
     Network,
-    Ran,
+    PacketRun,
     Sends,
 )
 
 Rerun = Callable[[str], Reproduction]
 
 
-def run(network: Network, control: Control, *steps: Sends) -> Ran:
+def run(network: Network, control: Control, *steps: Sends) -> PacketRun:
     (ran,) = packets.run_steps(network, [control], steps, 1_000_000, quiet)
     return ran
 
@@ -51,14 +50,14 @@ def test_a_message_alone_takes_its_packets_and_one_round_trip() -> None:
 
 
 @pytest.mark.parametrize("rotated", [True, False])
-def test_an_all_to_all_sends_one_part_from_each_to_each_other(rotated: bool) -> None:
+def test_an_all_to_all_sends_one_part_from_each_gpu_to_each_other(rotated: bool) -> None:
     sends = packets.all_to_all(5, 1_000, rotated=rotated)
     pairs = set(zip(sends.src.tolist(), sends.dst.tolist(), strict=True))
     assert pairs == {(src, dst) for src in range(5) for dst in range(5) if src != dst}
     assert sends.bytes.tolist() == [200] * 20
 
 
-def test_in_a_rotated_all_to_all_no_two_send_to_the_same_one_at_once() -> None:
+def test_in_a_rotated_all_to_all_no_two_gpus_send_to_the_same_gpu_at_once() -> None:
     by_step = packets.all_to_all(6, 600).dst.reshape(6, 5).T
     assert all(len(set(step.tolist())) == 6 for step in by_step)
 
@@ -72,9 +71,9 @@ def test_steps_follow_each_other_and_their_tables_have_one_clock() -> None:
     assert two.counters["packet_hops"] == 2 * one.counters["packet_hops"]
 
 
-def test_a_queue_is_what_was_sampled_last() -> None:
+def test_a_queue_length_is_the_last_sample() -> None:
     samples = pl.DataFrame({"at_s": [1e-3, 3e-3], "switch": ["switch"] * 2, "bytes": [2 * 10**6, 0]})
-    ran = Ran({"switch_queues": samples}, {}, (0.004,), 0.0)
+    ran = PacketRun({"switch_queues": samples}, {}, (0.004,), 0.0)
     queue_mb = packets.switch_queue_mb(ran, "switch", np.array([0.0, 1.0, 2.9, 3.0, 9.0]))
     assert queue_mb.tolist() == [0.0, 2.0, 2.0, 0.0, 0.0]
 
@@ -96,9 +95,9 @@ def test_pfc_alone_pauses_where_a_window_or_dcqcn_does_not(rerun: Rerun) -> None
         assert ours[f"{name}: PAUSE frames"] == "none"
 
 
-def test_seven_windows_hold_the_queue_wherever_nothing_else_acts(rerun: Rerun) -> None:
+def test_seven_windows_bound_the_queue_where_no_control_acts(rerun: Rerun) -> None:
     ours = verdicts(rerun("R3"))
-    # 52 packets of each of seven senders under way, less what is on wires.
+    # Seven senders have 52 packets each in flight, a few of them on wires.
     for quantity in ("PFC only, window: longest queue", "DCQCN, window: longest queue"):
         assert ours[quantity] == pytest.approx(7 * 52 * 1_082e-6, rel=0.15)
     windowed, free = (ours[f"{name}: longest queue"] for name in ("DCQCN, window", "DCTCP, no window"))
@@ -107,7 +106,7 @@ def test_seven_windows_hold_the_queue_wherever_nothing_else_acts(rerun: Rerun) -
     assert free > 10 * windowed
 
 
-def test_an_all_reduce_on_one_switch_is_two_all_to_alls_that_queue_nothing() -> None:
+def test_an_all_reduce_on_one_switch_is_two_all_to_alls_without_queues() -> None:
     measured = r4.measure(8, 8 * 10**5, (PFC_ONLY, DCQCN), quiet)
     for collectives in measured.values():
         assert collectives.all_reduce_ms == pytest.approx(2 * collectives.all_to_all_ms, rel=1e-6)
@@ -116,7 +115,7 @@ def test_an_all_reduce_on_one_switch_is_two_all_to_alls_that_queue_nothing() -> 
     assert packets.peak_mb(unrotated, "switch") > 2 * packets.peak_mb(measured["PFC only"].ran, "switch")
 
 
-def test_four_chunks_are_four_peaks_of_tors_that_are_over_subscribed() -> None:
+def test_four_chunks_make_four_peaks_at_over_subscribed_tors() -> None:
     full, over = r5.shapes(4, 8, 4)
     control = (PFC_ONLY, DCTCP)
     measured = {shape.name: r5.measure(shape, 16 * 10**6, control, quiet) for shape in (full, over)}
@@ -127,13 +126,13 @@ def test_four_chunks_are_four_peaks_of_tors_that_are_over_subscribed() -> None:
         assert ran.ended_s > 1.5 * measured["1:1"][name].ended_s
 
 
-def test_full_bisection_means_as_much_rate_up_as_down() -> None:
+def test_full_bisection_means_equal_rates_up_and_down() -> None:
     for shape, ratio in zip(r5.shapes(2, 8, 4), (1, 2), strict=True):
         up = [cable for cable in shape.network.cables if cable["a"] >= shape.network.gpus]
         assert shape.network.gpus == ratio * len(up)
 
 
-def test_peaks_are_rises_from_next_to_nothing() -> None:
+def test_a_peak_is_a_rise_from_an_almost_empty_queue() -> None:
     assert r5.peaks(np.array([0.0, 5.0, 0.0, 4.0, 3.9, 4.1, 0.0, 0.2, 0.0])) == 2
     assert r5.peaks(np.zeros(3)) == 0
 
@@ -161,15 +160,15 @@ def test_on_packets_shifts_keep_jobs_apart() -> None:
     assert h7.measure_packets(jobs, None, iterations=4).overlap > 0.5
 
 
-def test_a_job_alone_takes_as_long_on_either_engine() -> None:
+def test_a_job_alone_takes_equally_long_on_both_engines() -> None:
     (alone,) = [each for each in cross.scenarios() if each.name == "one job"]
     flow_ms, packet_ms = cross.measure(alone, iterations=2).times_ms("J1")
-    # The packet engine adds the way of the last packet and of its acknowledgement.
+    # The packet engine adds the delays of the last packet and of its acknowledgement.
     assert packet_ms == pytest.approx(flow_ms, rel=1e-4)
     assert np.all(packet_ms >= flow_ms)
 
 
-def test_a_job_is_governed_as_on_the_testbed_unless_it_says_otherwise() -> None:
+def test_every_job_runs_dcqcn_with_its_own_timer() -> None:
     assert testbed.dcqcn(100)["dcqcn"]["increase_timer"] == "100 us"
     (first, second) = testbed.with_timers([{"name": "a"}, {"name": "b"}], (100, 125), adaptive=True)
     assert first["congestion"] == testbed.dcqcn(100, adaptive=True)

@@ -1,4 +1,4 @@
-"""Training jobs on HOTI'22's platform, at sizes of seconds: what R6 to R8 say of 128 GPUs."""
+"""R6 to R8: training jobs on HOTI'22's platform, at sizes that take seconds instead of 128 GPUs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +30,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 
 
 def small(control: Control, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Jobs on two racks of a server each below four spines, 2:1 like eight racks below eight spines, with
-    buffers that a few MB fill."""
+    """Jobs on two racks of one server below four spines, 2:1 like two servers per rack below eight spines,
+    with buffers that a few MB fill."""
     plan = platform.plan(control, RACKS, jobs)
     plan["fabric"]["clos"] |= {"servers_per_rack": 1, "spines": 4}
     plan["switch"]["buffer"] = "2 MiB"
@@ -50,7 +50,7 @@ def verdicts(rows: Sequence[Row]) -> dict[str, float | str]:
 
 
 @pytest.mark.parametrize("control", [*packets.CONTROLS, STATIC])
-def test_a_control_is_the_same_in_a_plan_as_where_r3_to_r5_have_it(control: Control) -> None:
+def test_plans_have_the_congestion_controls_of_r3_to_r5(control: Control) -> None:
     plan = parse_plan(platform.plan(control, 8, [r7.job(TWO_D)]))
     assert len(plan.fabric.gpus() if plan.fabric else ()) == 128
     assert plan.switch.buffer_bytes == packets.BUFFER_BYTES
@@ -68,7 +68,7 @@ def test_a_control_is_the_same_in_a_plan_as_where_r3_to_r5_have_it(control: Cont
     assert (job.window == "path-scaled") == (control.window == packets.WINDOW)
 
 
-def test_pfc_alone_pauses_most_and_takes_no_longer_and_two_levels_are_faster_with_fewer_pauses() -> None:
+def test_pfc_alone_pauses_most_without_being_slower_and_2d_is_faster_with_fewer_pauses() -> None:
     cases = {case.name: [case.job("10 MB")] for case in r6.CASES}
     measured = run((PFC_ONLY, HPCC), cases)
     ours = verdicts(list(r6.rows(measured)))
@@ -79,14 +79,14 @@ def test_pfc_alone_pauses_most_and_takes_no_longer_and_two_levels_are_faster_wit
     assert ours["PFC only: 2D has far fewer PAUSE frames than 1D"] == "yes"
 
 
-def test_four_chunks_at_once_are_under_way_where_one_after_another_is_not_asked_for() -> None:
+def test_the_other_number_of_chunks_in_flight_is_four_for_one_and_one_for_four() -> None:
     one, _, two = r6.CASES
-    assert (one.way.in_flight, one.otherwise.way.in_flight) == (1, 4)
-    assert (two.way.in_flight, two.otherwise.way.in_flight) == (4, 1)
+    assert (one.algorithm.in_flight, one.with_other_chunks.algorithm.in_flight) == (1, 4)
+    assert (two.algorithm.in_flight, two.with_other_chunks.algorithm.in_flight) == (4, 1)
 
 
-def test_an_iteration_of_dlrm_is_shorter_in_two_levels_whatever_the_control() -> None:
-    cases = {way.name: [r7.job(way)] for way in r7.WAYS}
+def test_2d_shortens_an_iteration_of_dlrm_under_every_control() -> None:
+    cases = {algorithm.name: [r7.job(algorithm)] for algorithm in r7.ALGORITHMS}
     measured = run((PFC_ONLY, HPCC), cases)
     ours = verdicts(list(r7.rows(measured)))
     assert ours["2D is much better than 1D"] == "yes"
@@ -101,8 +101,8 @@ def test_dlrm_exchanges_as_much_as_the_paper_says() -> None:
     assert rows["All-To-All per iteration"].difference == 0
 
 
-def test_static_windows_keep_two_jobs_from_pausing_and_hardly_slow_them() -> None:
-    # One server of each of two racks for either: all that they send across servers meets between the racks.
+def test_static_windows_prevent_pauses_of_two_jobs_and_hardly_slow_them() -> None:
+    # Each job has one server in each of two racks, so that both share all links between the racks.
     plans = {}
     for control in r8.CONTROLS:
         plan = platform.plan(control, RACKS, [job("one", 0), job("other", 1)])
@@ -122,20 +122,20 @@ def job(name: str, which: int) -> dict[str, Any]:
     return platform.training_job(name, reducing, TWO_D, placement=r8.half(RACKS, which))
 
 
-def test_two_jobs_have_a_server_of_each_rack_and_share_no_nic() -> None:
+def test_two_jobs_have_one_server_of_each_rack_each_and_share_no_nic() -> None:
     first, second = (set(r8.half(8, which)) for which in (0, 1))
     assert not first & second
     assert first | second == {f"s{server}" for server in range(16)}
 
 
-def test_the_exposed_part_is_what_compute_leaves_of_the_mean_iteration() -> None:
+def test_exposed_communication_is_the_mean_iteration_minus_compute() -> None:
     times = JobTimes((4.0, 6.0), (3.0, 3.0))
     assert (times.iteration_ms, times.exposed_ms) == (5.0, 2.0)
 
 
 def test_stacked_bars_add_up_to_the_iteration() -> None:
     ran = PlatformRun({"dlrm": JobTimes((7.0,), (5.0,))}, 3, 1.5, 10)
-    panels = r7.panels({(way.name, "PFC only"): ran for way in (ONE_D, TWO_D)})
+    panels = r7.panels({(algorithm.name, "PFC only"): ran for algorithm in (ONE_D, TWO_D)})
     assert [type(panel) for panel in panels] == [StackedBars] * 2
     assert [sum(values[0] or 0 for values in panel.values.values()) for panel in panels] == [7.0, 7.0]
 

@@ -17,7 +17,7 @@ from hocket_reproduce.targets import (
 from hocket_reproduce.validation_pages import page_of
 
 OVERVIEW = Path(__file__).parents[2] / "docs" / "validation.md"
-# Seconds are the machine's, and their ratios a little too.
+# Its execution times, and a little their ratios, depend on the machine.
 TIMED = ("C19",)
 
 SMALL = Reproduction(
@@ -31,7 +31,7 @@ SMALL = Reproduction(
 
 @pytest.fixture
 def overview(tmp_path: Path) -> Path:
-    """A page of results whose folder has two pages with a place for sections."""
+    """An overview whose folder has two pages with markers for sections."""
     path = tmp_path / "validation.md"
     for target in ("H4", "C17"):
         page = page_of(path, target)
@@ -53,7 +53,7 @@ def test_the_table_shows_both_values_the_difference_and_the_reason(
         assert expected in shown
 
 
-def test_json_holds_the_same_rows() -> None:
+def test_json_has_the_same_rows() -> None:
     (written,) = json.loads(json.dumps(report.as_json([SMALL])))
     assert written["id"] == "H4"
     assert written["rows"][0] == {
@@ -67,7 +67,7 @@ def test_json_holds_the_same_rows() -> None:
     assert written["rows"][2]["paper"] is None
 
 
-def test_columns_have_other_names_where_no_paper_is_compared_with(
+def test_columns_have_other_names_if_there_is_no_paper_to_compare_with(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     both = Reproduction("X1", "Engines", (Row("time", 1.0, 1.1),), columns=("flow engine", "packet engine"))
@@ -77,7 +77,7 @@ def test_columns_have_other_names_where_no_paper_is_compared_with(
     assert report.as_json([both])[0]["columns"] == ["flow engine", "packet engine"]
 
 
-def test_results_are_replaced_and_what_stands_around_them_stays(overview: Path) -> None:
+def test_only_the_text_between_the_markers_is_replaced(overview: Path) -> None:
     report.write_validation(overview, [SMALL])
     text = text_of(overview, "H4")
     assert text.startswith(f"# Before\n\n{report.BEGIN}\n")
@@ -102,7 +102,7 @@ def test_writing_twice_changes_nothing_and_one_target_leaves_the_others(overview
     assert first.index("## H4") < first.index("## H8")
 
 
-def test_a_page_without_markers_or_no_page_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_missing_page_or_one_without_markers_is_an_error_that_names_it(tmp_path: Path) -> None:
     overview = tmp_path / "validation.md"
     with pytest.raises(InputError, match=r"hotnets22\.md: cannot be read"):
         report.write_validation(overview, [SMALL])
@@ -121,7 +121,7 @@ def test_a_figure_is_kept_beside_the_page_that_shows_it(overview: Path) -> None:
         assert page_of(overview, "C4").with_name("C4.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_figures_on_the_pages_are_small_and_those_of_targets_that_take_seconds() -> None:
+def test_figures_on_the_pages_are_small_and_from_targets_that_take_seconds() -> None:
     kept = sorted(OVERVIEW.with_suffix("").glob("*.svg"))
     assert [each.stem for each in kept] == sorted(report.PICTURED)
     assert [each.name for each in kept if each.stat().st_size > 60_000] == []

@@ -1,4 +1,4 @@
-"""Every target reruns, explains where it differs, and shows what the papers claim."""
+"""Every target reruns, explains its differences, and supports the papers' claims as its finding says."""
 
 import tomllib
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from hocket_reproduce.targets.setting import (
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-# The others are run at a smaller size by the tests of their modules.
+# Tests of the other targets' modules run these at a smaller size.
 IN_SECONDS = [name for name, target in TARGETS.items() if not target.takes_minutes]
 
 Rerun = Callable[[str], Reproduction]
@@ -44,25 +44,25 @@ Rerun = Callable[[str], Reproduction]
 
 @pytest.fixture
 def row(rerun: Rerun) -> Callable[[str, str], Row]:
-    def found(target: str, quantity: str) -> Row:
+    def get(target: str, quantity: str) -> Row:
         (row,) = [each for each in rerun(target).rows if each.quantity == quantity]
         return row
 
-    return found
+    return get
 
 
 @pytest.fixture
 def number(row: Callable[[str, str], Row]) -> Callable[[str, str], float]:
-    def found(target: str, quantity: str) -> float:
+    def get(target: str, quantity: str) -> float:
         ours = row(target, quantity).ours
         assert not isinstance(ours, str)
         return ours
 
-    return found
+    return get
 
 
 @pytest.mark.parametrize("target", IN_SECONDS)
-def test_every_target_has_rows_and_says_why_where_it_differs(rerun: Rerun, target: str) -> None:
+def test_every_target_has_rows_and_explains_its_differences(rerun: Rerun, target: str) -> None:
     reproduction = rerun(target)
     assert reproduction.id == target
     assert reproduction.rows
@@ -70,7 +70,7 @@ def test_every_target_has_rows_and_says_why_where_it_differs(rerun: Rerun, targe
 
 
 @pytest.mark.parametrize("target", IN_SECONDS)
-def test_no_quantity_of_a_target_stands_twice(rerun: Rerun, target: str) -> None:
+def test_no_quantity_appears_twice_in_a_target(rerun: Rerun, target: str) -> None:
     quantities = [each.quantity for each in rerun(target).rows]
     assert len(set(quantities)) == len(quantities)
 
@@ -84,7 +84,7 @@ def test_every_target_draws_its_figure(rerun: Rerun, target: str) -> None:
     assert all(axes.has_data() for axes in figure.axes)
 
 
-def test_a_row_differs_from_ten_per_cent_on() -> None:
+def test_a_row_differs_above_ten_per_cent() -> None:
     assert not Row("time", 100, 110).differs
     assert Row("time", 100, 111).differs
     assert Row("verdict", "yes", "no").differs
@@ -92,11 +92,11 @@ def test_a_row_differs_from_ten_per_cent_on() -> None:
     assert Row("none", 0, 3.0).difference is None
 
 
-def test_ids_are_taken_in_any_case_and_once() -> None:
+def test_ids_are_case_insensitive_and_rerun_once() -> None:
     assert [each.id for each in reproduce(["h4", "H4"])] == ["H4"]
 
 
-def test_an_unknown_target_is_named_with_those_that_are_known() -> None:
+def test_an_unknown_target_is_named_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="'C99' is not a target; known: H1, H2"):
         reproduce(["c99"])
 
@@ -120,7 +120,7 @@ def test_unfairness_speeds_up_both_jobs_of_a_compatible_pair(number: Callable[[s
         assert number("H1", quantity) > 1.2
 
 
-def test_without_jitter_the_slide_ends_and_the_jobs_never_touch_again() -> None:
+def test_without_jitter_the_slide_ends_and_the_jobs_never_overlap_again() -> None:
     shares = overlaps(h1.runs(0.0)["unfair"], "J1", "J2")
     assert shares[0] == pytest.approx(1.0)
     assert np.all(np.diff(shares[:6]) < 0)
@@ -147,12 +147,12 @@ def test_adaptive_sharing_interleaves_compatible_jobs_and_is_fair_to_others() ->
     assert rates["roberta-1"] == pytest.approx(rates["roberta-2"], rel=0.01)
 
 
-def test_with_a_queue_per_job_priorities_do_what_unfairness_does_and_with_fewer_they_do_not() -> None:
+def test_priorities_replace_unfairness_only_with_a_queue_per_job() -> None:
     assert h6.slowdown(4, 4) < 1.1 < h6.slowdown(4, None)
     assert h6.slowdown(8, 2) > h6.slowdown(8, 8)
 
 
-def test_the_agent_keeps_shifted_jobs_apart_that_drift_without_it() -> None:
+def test_shifted_jobs_drift_into_each_other_without_the_agent() -> None:
     jobs = h7.fig_3_jobs()
     shifts_s = {"J1": 0.0, "J2": 0.1275}
     free = h7.measure(jobs, shifts_s, 0, readjust=False)
@@ -161,7 +161,7 @@ def test_the_agent_keeps_shifted_jobs_apart_that_drift_without_it() -> None:
     assert free.adjustments_per_minute == 0 < kept.adjustments_per_minute
 
 
-def test_a_cluster_has_one_circle_and_a_shared_gpu_is_never_computed_on_twice(
+def test_a_cluster_has_one_circle_and_jobs_on_a_shared_gpu_never_compute_at_once(
     row: Callable[[str, str], Row], number: Callable[[str, str], float]
 ) -> None:
     assert number("H8", "perimeter over all jobs that share a link anywhere") == pytest.approx(720)
@@ -177,7 +177,7 @@ def test_the_four_traffic_patterns_have_the_phases_of_the_paper(
     rows = [each.quantity for each in rerun("C1").rows if each.differs]
     assert rows == ["GPT-3 (tensor): rate forward and backward"]
     assert number("C1", "GPT-3 (hybrid): phases by purpose") == 6
-    # An all-reduce in a ring of two at 50 Gbps for every 4 parts, and compute for one.
+    # All-reduces at 50 Gbps take about four times as long as the compute between them: 40 Gbps on average.
     assert 30 < number("C1", "GPT-3 (tensor): rate forward and backward") < 45
 
 
@@ -186,14 +186,14 @@ def test_a_shift_speeds_up_the_90th_percentile_of_two_vgg19_jobs(number: Callabl
         assert number("C2", f"j1: 90th percentile, gain by {name}") > 1.1
 
 
-def test_scores_are_those_worked_by_hand_and_those_proven(rerun: Rerun) -> None:
+def test_scores_equal_those_by_hand_and_the_proven_optima(rerun: Rerun) -> None:
     rows = [each for each in rerun("C3").rows if "score of" in each.quantity or "optimum" in each.quantity]
     assert len(rows) == len(c3.by_hand()) + len(c3.instances())
     for each in rows:
         assert each.ours == pytest.approx(each.paper, abs=1e-9)
 
 
-def test_one_shift_per_job_keeps_what_every_link_chose(
+def test_one_shift_per_job_keeps_the_relative_shifts_of_every_link(
     rerun: Rerun, row: Callable[[str, str], Row], number: Callable[[str, str], float]
 ) -> None:
     assert [each.quantity for each in rerun("C4").rows if each.paper == "kept" and each.ours != "kept"] == []
@@ -240,12 +240,13 @@ def test_overlap_is_the_share_of_an_up_phase_in_which_the_other_sends() -> None:
     up = [{"start": "60 ms", "duration": "40 ms", "rate": "20 Gbps"}]
     jobs = [{"name": name, "period": "100 ms", "up": up} for name in ("a", "b")]
     run = simulate(link_plan("overlap", shifted(jobs, {"a": 0.0, "b": 0.03}), iterations=3))
-    # b sends from 90 ms: the last 10 of the 40 ms in which a does. 20 + 20 Gbps fit, so nothing is slowed.
+    # b sends from 90 ms, so during the last 10 of the 40 ms in which a sends. 20 + 20 Gbps fit: nothing is
+    # slowed.
     assert overlaps(run, "a", "b") == pytest.approx([0.25, 0.25, 0.25])
     assert by_job(run, "mean_iteration_s") == pytest.approx({"a": 0.1, "b": 0.1})
 
 
-def test_a_loop_is_solved_jointly_when_asked_to() -> None:
+def test_a_loop_is_an_error_unless_loops_are_solved_jointly() -> None:
     jobs = [job(f"j{place}", 240, 80) for place in (1, 2, 3)]
     with pytest.raises(InputError, match="loop"):
         compatibility(triangle(jobs, "discard"))

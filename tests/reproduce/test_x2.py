@@ -18,7 +18,7 @@ def test_without_queues_iterations_take_as_long_on_packets_as_on_flows(scenario:
         assert packet_us == pytest.approx(flow_us, rel=0.05)
 
 
-def test_every_scenario_with_queues_says_what_the_flow_engine_leaves_out() -> None:
+def test_every_scenario_with_queues_names_what_the_flow_engine_leaves_out() -> None:
     busy = list(x2.busy_scenarios())
     assert [scenario.name for scenario in busy if not scenario.why] == []
     names = [scenario.name for scenario in (*QUIET.values(), *busy)]

@@ -242,5 +242,5 @@ def test_a_manifest_without_names_of_tables_is_not_that_of_a_run(
 ) -> None:
     run.write(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"status": "complete", "tables": tables}))
-    with pytest.raises(InputError, match="does not say which tables there are"):
+    with pytest.raises(InputError, match="does not list the tables"):
         Run.read(tmp_path)

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.conftest import Command, half, shared_link
 
+from hocket.errors import InputError
 from hocket.plan import parse_plan
+from hocket.service.client import Client
 from hocket.service.registrations import registrations
 
 TOKEN = "0123456789abcdef"
@@ -114,3 +116,14 @@ def test_invalid_registrations_are_rejected(hocket: Command, tmp_path: Path) -> 
     assert refused.code == unknown.code == 2
     assert "plan.json: job 'team/a': the service requires names without '/'" in refused.err
     assert "--candidate: 'best' is not in the plan; it has none" in unknown.err
+
+
+@pytest.mark.parametrize("url", ["http://[::1]", "http://[::1]:8765", "http://service:80/hocket"])
+def test_the_url_of_a_service_may_be_an_ipv6_address_with_or_without_a_port(url: str) -> None:
+    Client(url, token=None)
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:", "http://service:http", "http://service:99999", "http://"])
+def test_the_url_of_a_service_has_a_host_and_a_port_that_is_a_number(url: str) -> None:
+    with pytest.raises(InputError, match="--service: must be a URL"):
+        Client(url, token=None)

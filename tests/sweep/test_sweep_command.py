@@ -125,7 +125,8 @@ def test_a_failed_run_exits_with_1_and_the_others_are_printed(
     assert outcome.code == 1
     assert "1 of 2 runs complete, 1 failed; 0 from the cache" in outcome.out
     assert (
-        "failed: run.engine = flow: changes: only the packet engine supports links that change" in outcome.err
+        "failed: run.engine = flow: changes: the flow engine does not support links that change"
+        in outcome.err
     )
     assert re.search(r"^packet +a +1 +1\.00\d", outcome.out, re.MULTILINE)
 

@@ -99,11 +99,14 @@ def test_links_of_a_fabric_carry_the_same_flows_as_in_the_engines(name: str) -> 
 
 
 def test_jobs_with_agents_are_registered_with_a_service_of_their_own(name: str) -> None:
-    with lifecycle.testbed(two_jobs(), name=name) as bed:
+    plan = two_jobs()
+    plan["jobs"][1]["iterations"] = 6
+    with lifecycle.testbed(plan, name=name) as bed:
         run = bed.run(agents="shift", iterations=4)
         left = machine.processes_in(f"hk-{name}-ctl")
     assert run.manifest["status"] == "complete", run.manifest.get("failure")
-    assert run.tables["jobs"]["iterations"].to_list() == [4, 4]
+    # The limit of a job overrides that of the run.
+    assert run.tables["jobs"]["iterations"].to_list() == [4, 6]
     assert left == []
 
 

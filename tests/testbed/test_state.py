@@ -8,8 +8,8 @@ from tests.testbed.conftest import two_jobs
 
 from hocket.errors import InputError
 from hocket.plan import Job, parse_plan
-from hocket.testbed import congestion, machine, state
-from hocket.testbed.lifecycle import bring_up, fingerprint, missing, plan_testbed, take_down, testbed_name
+from hocket.testbed import congestion, lifecycle, machine, state
+from hocket.testbed.lifecycle import bring_up, fingerprint, missing, plan_testbed, take_down
 from hocket.testbed.processes import find_python
 from hocket.testbed.session import ignored
 
@@ -175,8 +175,9 @@ def test_ignored_keys_of_a_plan_are_listed() -> None:
 
 
 def test_a_testbed_is_named_after_its_plans_file() -> None:
-    assert testbed_name(Path("examples/live/Two jobs.toml")) == "two-jobs"
-    assert testbed_name({**two_jobs(), "name": "live: X"}) == "live-x"
+    # Imported by name, pytest would collect it as a test.
+    assert lifecycle.testbed_name(Path("examples/live/Two jobs.toml")) == "two-jobs"
+    assert lifecycle.testbed_name({**two_jobs(), "name": "live: X"}) == "live-x"
 
 
 @pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "sqlalchemy", "uvicorn"])

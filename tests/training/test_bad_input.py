@@ -66,7 +66,7 @@ JOBS = {
     "halving and doubling over six": (
         plan(ALL_REDUCED, 6, collectives={"all_reduce": "halving-doubling"}),
         'jobs[0].collectives: job "dlrm": rank 0, operation "all-reduce": halving-doubling all-reduce over '
-        "6 ranks: it needs a power of two; ring and direct serve any number",
+        "6 ranks: it needs a power of two; ring and direct support any number",
     ),
     "halving and doubling over three servers": (
         plan(
@@ -75,7 +75,7 @@ JOBS = {
             collectives={"all_reduce": ["ring", "halving-doubling"]},
         ),
         'jobs[0].collectives: job "dlrm": rank 0, operation "sum": halving-doubling all-reduce over '
-        "3 ranks: it needs a power of two; ring and direct serve any number",
+        "3 ranks: it needs a power of two; ring and direct support any number",
     ),
     "two levels over servers with unequal numbers of GPUs": (
         plan(
@@ -84,9 +84,8 @@ JOBS = {
             placement=["s0", "s1:0", "s1:1"],
             collectives={"all_reduce": ["direct", "direct"]},
         ),
-        'jobs[0].collectives: job "dlrm": rank 0, operation "all-reduce": a hierarchical collective needs as '
-        "many members of its group in each server (or rack) as in others; "
-        "group 0 has 4 in one and 2 in another",
+        'jobs[0].collectives: job "dlrm": rank 0, operation "all-reduce": a hierarchical collective needs '
+        "the same number of members in each server (or rack); group 0 has 4 in one and 2 in another",
     ),
     "more levels than the network has": (
         plan(ALL_REDUCED, collectives={"all_reduce": ["direct", "direct", "ring", "ring"]}),
@@ -96,17 +95,17 @@ JOBS = {
     "a tree for all-to-all": (
         plan({"collective": "all-to-all", "bytes": "1 MB"}, collectives={"all_to_all": "tree"}),
         'jobs[0].collectives: job "dlrm": rank 0, operation "all-to-all": tree all-to-all over 4 ranks: '
-        "there is none; all-to-all goes by ring, direct",
+        "not possible; the algorithms of all-to-all are ring, direct",
     ),
     "a tree for reduce-scatter": (
         plan({"collective": "reduce-scatter", "bytes": "1 MB"}, collectives={"reduce_scatter": "tree"}),
         'jobs[0].collectives: job "dlrm": rank 0, operation "reduce-scatter": tree reduce-scatter over '
-        "4 ranks: there is none; reduce-scatter goes by ring, halving-doubling, direct",
+        "4 ranks: not possible; the algorithms of reduce-scatter are ring, halving-doubling, direct",
     ),
     "a collective of one": (
         plan(ALL_REDUCED, placement=["s0"]),
-        'job "dlrm": rank 0 has nothing to do that takes time in an iteration; '
-        "a compute above 0, a message and a collective of several ranks do",
+        'job "dlrm": the iterations of rank 0 take no time; '
+        "give it a compute above 0, a message, or a collective of several ranks",
     ),
     "a model whose heads do not divide": (
         plan({"model": "BERT", "parallel": {"tensor": 5}}, 5),

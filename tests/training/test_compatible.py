@@ -6,7 +6,7 @@ import pytest
 
 from hocket import Compatibility, InputError, _hocket, compatibility, parse_plan, simulate
 from hocket.compat.link_demands import demands
-from hocket.compat.measured import Measured, measure
+from hocket.compat.measured import MeasuredIteration, measure
 from hocket.compat.verdict import Verdict
 from hocket.engines.network import Network, build_network
 from hocket.engines.specs import native_profile
@@ -45,7 +45,7 @@ A = accumulating("a", ["s0", "s4"])
 B = accumulating("b", ["s1", "s5"])
 
 
-def measured(tables: Tables, number: int = 0) -> tuple[Measured, Network]:
+def measured(tables: Tables, number: int = 0) -> tuple[MeasuredIteration, Network]:
     plan = parse_plan(tables)
     network = build_network(plan)
     return measure(plan, number, network, None), network

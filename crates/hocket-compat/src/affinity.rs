@@ -1,22 +1,23 @@
-//! The affinity graph: jobs on one side, links that several of them cross on the other, and from the
-//! time-shifts of single links one time-shift per job (NSDI'24 section 4, Algorithm 1).
+//! The affinity graph: jobs on one side, links that several of them cross on the other. Its
+//! traversal turns the time-shifts of single links into one time-shift per job (NSDI'24 section 4,
+//! Algorithm 1).
 //!
 //! # What Algorithm 1 guarantees
 //!
 //! Job j takes the same place on a link's circle when its shift changes by a multiple of its own
-//! iteration time, so only `t_j mod iter_time_j` matters. On every link of a loop-free graph there is
-//! one rotation ρ, common to all its jobs, with `t_j ≡ t_j^l + ρ (mod iter_time_j)`: the circle is the
-//! one that the solver saw, turned as a whole, and the score is the same.
+//! iteration time, so only `t_j mod iter_time_j` matters. On every link of a loop-free graph there
+//! is one rotation ρ, common to all its jobs, with `t_j ≡ t_j^l + ρ (mod iter_time_j)`: the circle
+//! is the one that the solver found, turned as a whole, and the score is the same.
 //!
-//! This is what Equation 6 is for, but not its letter. Equation 6 compares differences modulo the
-//! perimeter p^l and holds for shifts that are never reduced, as in the proof in Appendix A. Line 17
-//! of Algorithm 1 reduces modulo the iteration time, which is smaller than p^l where periods differ;
-//! then the differences of two jobs agree modulo the greatest common divisor of their iteration times,
-//! and by the Chinese remainder theorem this, for all pairs on a link, is the same as one common
-//! rotation. Carrying a reduced shift on to further links turns all their circles as a whole, which is
-//! harmless too.
+//! This is the purpose of Equation 6, though not its wording. Equation 6 compares differences
+//! modulo the perimeter p^l and holds for shifts that are never reduced, as in the proof in
+//! Appendix A. Line 17 of Algorithm 1 reduces modulo the iteration time, which is smaller than p^l
+//! where periods differ; then the differences of two jobs agree modulo the greatest common divisor
+//! of their iteration times. By the Chinese remainder theorem, this agreement of all pairs on a
+//! link is equivalent to one common rotation. Propagating a reduced shift to further links turns
+//! all their circles as a whole, which is harmless too.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hocket_des::{Duration, stream};
 use num_integer::Integer;
@@ -33,7 +34,7 @@ pub struct AffinityJob {
     pub priority: i64,
 }
 
-/// Jobs, links, and for each job on a link its time-shift there.
+/// Jobs and links; an edge between them has the job's time-shift on that link as its weight.
 #[derive(Clone, Debug)]
 pub struct AffinityGraph {
     jobs: Vec<AffinityJob>,
@@ -53,13 +54,13 @@ pub enum AffinityError {
     ZeroIteration { job: usize },
 }
 
-/// What a traversal found.
+/// The result of a traversal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traversal {
-    /// By job: the delay of its next iteration, below its iteration time; none for a job that shares
-    /// no link.
+    /// By job: the delay of its next iteration, below its iteration time; `None` for a job that
+    /// shares no link.
     pub time_shifts: Vec<Option<Duration>>,
-    /// The connected subgraphs, by their lowest job.
+    /// The connected subgraphs, in ascending order of their lowest jobs.
     pub components: Vec<Component>,
 }
 
@@ -95,15 +96,15 @@ pub struct Loop {
 impl Component {
     /// Whether the shifts of all its links agree.
     pub fn closes(&self) -> bool {
-        self.loops.iter().all(|found| found.closes)
+        self.loops.iter().all(|each| each.closes)
     }
 }
 
 /// Groups links that carry the same jobs, for links given by the jobs that cross them; links with
 /// fewer than two jobs are left out. Groups come in order of their first link.
 ///
-/// Two jobs across the same two racks share every link on the way, and each further shared link would
-/// make a loop; as one link they make none.
+/// Two jobs across the same two racks share every link of the path, and each further shared link
+/// would make a loop; as one link they make none.
 pub fn collapse(jobs_by_link: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut place: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -127,7 +128,7 @@ impl AffinityGraph {
     /// A graph of `jobs` and, for each link, the jobs on it with their time-shifts `t_j^l`.
     ///
     /// # Errors
-    /// If a link names a job that does not exist, or one twice, or an iteration time is zero.
+    /// If a link names a job that does not exist, or names one twice, or an iteration time is zero.
     pub fn new(
         jobs: Vec<AffinityJob>,
         links: Vec<Vec<(usize, Duration)>>,
@@ -141,6 +142,8 @@ impl AffinityGraph {
                 let known: &mut Vec<usize> = links_of
                     .get_mut(job)
                     .ok_or(AffinityError::UnknownJob { link, job, jobs: jobs.len() })?;
+                // Links come in ascending order, so a job that this link has named already has it
+                // last.
                 if known.last() == Some(&link) {
                     return Err(AffinityError::RepeatedJob { link, job });
                 }
@@ -158,14 +161,15 @@ impl AffinityGraph {
         })
     }
 
-    /// One time-shift per job: Algorithm 1 on every component. The reference is the job of highest
-    /// priority, of several the one that `seed` picks.
+    /// One time-shift per job: Algorithm 1 on every component. The reference, which the paper
+    /// selects at random, is the job of highest priority; among several of them, the one that
+    /// `seed` selects.
     ///
-    /// A loop closes if the signed weights around it sum to zero modulo the greatest common divisor of
-    /// its jobs' iteration times, but for `tolerance` × the shortest of these times; then the shifts
-    /// hold on all its links. Where that takes whole iterations of jobs on the loop, they are
-    /// added. Loops that close one by one but not together are reported as not closing. Where loops do
-    /// not close, the shifts hold on the links of a spanning tree only.
+    /// A loop closes if the signed weights around it sum to zero modulo the greatest common divisor
+    /// of its jobs' iteration times, up to `tolerance` × the shortest of these times; then the
+    /// shifts are right on all its links. If that requires jobs of the loop to move by whole
+    /// iterations, they are moved. Loops that close one by one but not together are reported as not
+    /// closing. If loops do not close, the shifts are right only on the links of a spanning tree.
     pub fn traverse(&self, seed: u64, tolerance: f64) -> Traversal {
         let mut time_shifts = vec![None; self.jobs.len()];
         let mut components = Vec::new();
@@ -217,7 +221,8 @@ impl AffinityGraph {
         let highest = jobs.iter().map(|job| self.jobs[*job].priority).max();
         let equals: Vec<usize> =
             jobs.iter().copied().filter(|job| Some(self.jobs[*job].priority) == highest).collect();
-        // Indexed by the lowest job, so that a component keeps its reference whatever the others do.
+        // The stream is that of the lowest job, so that the other components do not influence the
+        // selection.
         let mut draw = stream(seed, "affinity reference", jobs[0] as u64);
         equals[draw.random_range(0..equals.len())]
     }
@@ -228,8 +233,9 @@ struct Tree {
     parents: BTreeMap<usize, usize>,
     /// Every node after its parent.
     order: Vec<usize>,
-    /// Of a job its time-shift, of a link the time at which its circle's angle 0 lies: along an edge of
-    /// weight w the two differ by w, up to whole iterations of the job.
+    /// For a job its time-shift, for a link the time at which angle 0 of its circle lies: along an
+    /// edge of weight w, the two differ by w, up to whole iterations of the job. Multiples of
+    /// iterations exceed 64 bits.
     at_ps: BTreeMap<usize, i128>,
     /// Edges that are not in the tree.
     chords: Vec<Chord>,
@@ -243,13 +249,14 @@ struct Chord {
     weight_ps: i128,
 }
 
-/// A part of the tree that may move by whole iterations of a job without changing its place.
+/// A subtree that can move by whole iterations of a job without changing that job's position on any
+/// circle.
 #[derive(Clone, Copy, Debug)]
 struct Movable {
-    /// The node on top of the part.
+    /// The root of the subtree.
     part: usize,
     job: usize,
-    /// What a move adds to the cycle's residual, +1 or −1 times itself.
+    /// +1 or −1: a move by t adds t times this to the cycle's residual.
     sign: i128,
 }
 
@@ -278,16 +285,18 @@ impl Tree {
     fn cross(&mut self, graph: &AffinityGraph, job: usize, link: usize) -> Vec<usize> {
         let node = graph.jobs.len() + link;
         let weight_of = |shift: Duration| i128::from(shift.as_ps());
-        let own = graph.links[link].iter().find(|(other, _)| *other == job);
-        let (_, own_shift) = own.expect("a job's links carry the job");
-        let origin = self.at_ps[&job] - weight_of(*own_shift);
+        let edge = graph.links[link].iter().find(|(other, _)| *other == job);
+        let (_, shift) = edge.expect("a job's links carry the job");
+        let origin = self.at_ps[&job] - weight_of(*shift);
         self.visit(node, job, origin);
         let mut visited = Vec::new();
         for &(other, shift) in graph.links[link].iter().filter(|(other, _)| *other != job) {
+            // Algorithm 1 ignores jobs that were visited before; here they are the loops.
             if self.at_ps.contains_key(&other) {
                 let weight_ps = weight_of(shift);
                 self.chords.push(Chord { job: other, link_node: node, weight_ps });
             } else {
+                // Line 17.
                 let at = (origin + weight_of(shift)).rem_euclid(graph.iteration_ps(other));
                 self.visit(other, node, at);
                 visited.push(other);
@@ -307,7 +316,7 @@ impl Tree {
         Duration::from_ps(u64::try_from(shift).expect("it is below the iteration time"))
     }
 
-    /// Adds whole iterations where that closes a loop, then reports every loop as it ends up.
+    /// Adds whole iterations where that closes a loop, then reports every loop.
     fn close_loops(&mut self, graph: &AffinityGraph, tolerance: f64) -> Vec<Loop> {
         let cycles: Vec<Cycle> =
             self.chords.iter().map(|chord| self.cycle(graph, *chord)).collect();
@@ -316,22 +325,23 @@ impl Tree {
                 self.turn(graph, cycle);
             }
         }
-        cycles.iter().map(|cycle| self.judge(graph, cycle, tolerance)).collect()
+        // Only now, since closing one loop can move jobs of another.
+        cycles.iter().map(|cycle| self.report(graph, cycle, tolerance)).collect()
     }
 
-    /// What is missing along the chord of the cycle.
+    /// By how much the two ends of the cycle's chord differ from the chord's weight.
     fn residual(&self, cycle: &Cycle) -> i128 {
         let Chord { job, link_node, weight_ps } = cycle.chord;
         self.at_ps[&job] - self.at_ps[&link_node] - weight_ps
     }
 
-    fn judge(&self, graph: &AffinityGraph, cycle: &Cycle, tolerance: f64) -> Loop {
+    fn report(&self, graph: &AffinityGraph, cycle: &Cycle, tolerance: f64) -> Loop {
         let residual = self.residual(cycle);
-        let own_gap = distance(residual, cycle.modulus);
-        // The chord's job may take any place a whole iteration away, no other.
+        let least_gap = distance(residual, cycle.modulus);
+        // With all other jobs where they are, only whole iterations of the chord's job remain free.
         let placed_gap = distance(residual, graph.iteration_ps(cycle.chord.job));
         let allowed = cycle.allowed(tolerance);
-        let gap = if own_gap > allowed { own_gap } else { placed_gap };
+        let gap = if least_gap > allowed { least_gap } else { placed_gap };
         Loop {
             jobs: cycle.jobs(graph),
             links: cycle.links(graph),
@@ -348,12 +358,13 @@ impl Tree {
     fn cycle(&self, graph: &AffinityGraph, chord: Chord) -> Cycle {
         let mut job_side = self.ancestors(chord.job);
         let mut link_side = self.ancestors(chord.link_node);
-        let mut meeting = *job_side.last().expect("a node is its own first ancestor");
+        let mut common_ancestor = *job_side.last().expect("a node is its own first ancestor");
         while job_side.last() == link_side.last() {
-            meeting = job_side.pop().expect("the chord's job is no ancestor of its link");
+            common_ancestor = job_side.pop().expect("the chord's job is no ancestor of its link");
             link_side.pop();
         }
-        let mut cycle = Cycle { chord, job_side, meeting, link_side, modulus: 0, shortest: 0 };
+        let mut cycle =
+            Cycle { chord, job_side, common_ancestor, link_side, modulus: 0, shortest: 0 };
         let iterations = || cycle.jobs(graph).into_iter().map(|job| graph.iteration_ps(job));
         let modulus = iterations().fold(0, |gcd, iteration| gcd.gcd(&iteration));
         let shortest = iterations().min().expect("a loop has jobs");
@@ -362,9 +373,9 @@ impl Tree {
         cycle
     }
 
-    /// Moves parts of the tree by whole iterations of the cycle's jobs until the cycle's residual is as
-    /// near to zero as that can bring it (Bézout). Leaves the tree alone if the numbers grow too
-    /// large.
+    /// Moves parts of the tree by whole iterations of the cycle's jobs, which brings the cycle's
+    /// residual as near to zero as possible (Bézout's identity). Leaves the tree unchanged if the
+    /// numbers become too large.
     fn turn(&mut self, graph: &AffinityGraph, cycle: &Cycle) {
         let movable = cycle.movable(graph);
         let residual = self.residual(cycle);
@@ -381,34 +392,39 @@ impl Tree {
         if by_ps == 0 {
             return;
         }
-        let mut below = BTreeMap::from([(part, ())]);
+        let mut below = BTreeSet::from([part]);
+        // One pass is enough: every node comes after its parent.
         for node in &self.order {
-            if self.parents.get(node).is_some_and(|parent| below.contains_key(parent)) {
-                below.insert(*node, ());
+            if self.parents.get(node).is_some_and(|parent| below.contains(parent)) {
+                below.insert(*node);
             }
         }
-        for node in below.into_keys() {
+        for node in below {
             *self.at_ps.get_mut(&node).expect("the part is of this tree") += by_ps;
         }
     }
 }
 
 /// The loop that one edge outside the tree closes: from its job and from its link up the tree to
-/// where the two ways meet.
+/// their lowest common ancestor.
 struct Cycle {
     chord: Chord,
+    /// The nodes from the chord's job up, without the common ancestor.
     job_side: Vec<usize>,
-    meeting: usize,
+    common_ancestor: usize,
+    /// The nodes from the chord's link up, without the common ancestor.
     link_side: Vec<usize>,
+    /// The greatest common divisor of the iteration times of its jobs, and the shortest of these
+    /// times.
     modulus: i128,
     shortest: i128,
 }
 
 impl Cycle {
-    /// From the chord's job up, over the meeting point and down to the chord's link.
+    /// The nodes from the chord's job over the common ancestor to the chord's link.
     fn nodes(&self) -> impl Iterator<Item = usize> {
         let down = self.link_side.iter().rev();
-        self.job_side.iter().chain([&self.meeting]).chain(down).copied()
+        self.job_side.iter().chain([&self.common_ancestor]).chain(down).copied()
     }
 
     fn jobs(&self, graph: &AffinityGraph) -> Vec<usize> {
@@ -420,6 +436,7 @@ impl Cycle {
         self.nodes().filter(|node| *node >= jobs).map(|node| node - jobs).collect()
     }
 
+    /// The gap that counts as closed.
     fn allowed(&self, tolerance: f64) -> i128 {
         (self.shortest as f64 * tolerance) as i128
     }
@@ -432,9 +449,12 @@ impl Cycle {
         };
         let mut movable = job_of(&self.job_side, 1);
         movable.extend(job_of(&self.link_side, -1));
-        if self.meeting < graph.jobs.len() {
-            let branch = self.job_side.last().expect("the chord's job is below the meeting point");
-            movable.push(Movable { part: *branch, job: self.meeting, sign: 1 });
+        // A common ancestor that is a job cannot move itself, which would move both sides alike:
+        // one of its branches can.
+        if self.common_ancestor < graph.jobs.len() {
+            let branch =
+                self.job_side.last().expect("the chord's job is below the common ancestor");
+            movable.push(Movable { part: *branch, job: self.common_ancestor, sign: 1 });
         }
         movable
     }
@@ -447,6 +467,7 @@ fn bezout(graph: &AffinityGraph, movable: &[Movable], wanted: i128) -> Option<Ve
     let mut multiples: Vec<i128> = Vec::new();
     for Movable { job, .. } in movable {
         let iteration = graph.iteration_ps(*job);
+        // The jobs so far suffice; a further multiple would only make the numbers larger.
         if gcd != 0 && wanted % gcd == 0 {
             multiples.push(0);
             continue;
@@ -459,13 +480,14 @@ fn bezout(graph: &AffinityGraph, movable: &[Movable], wanted: i128) -> Option<Ve
         gcd = step.gcd;
     }
     let scale = wanted / gcd;
-    // The tree moves by multiple × iteration, so that product has to fit with room for a sum.
+    // The tree moves by multiple × iteration. With 96 bits, there is room for the moves of 2^31
+    // loops.
     let fits = |multiple: i128, job: usize| {
         let scaled = multiple.checked_mul(scale)?;
         let moved = scaled.checked_mul(graph.iteration_ps(job))?;
         (moved.unsigned_abs() < 1 << 96).then_some(scaled)
     };
-    multiples.iter().zip(movable).map(|(multiple, its)| fits(*multiple, its.job)).collect()
+    multiples.iter().zip(movable).map(|(multiple, each)| fits(*multiple, each.job)).collect()
 }
 
 /// `value` modulo `modulus`, between −modulus/2 and modulus/2.
@@ -474,6 +496,7 @@ fn nearest_remainder(value: i128, modulus: i128) -> i128 {
     if remainder > modulus / 2 { remainder - modulus } else { remainder }
 }
 
+/// The distance from `value` to the nearest multiple of `modulus`.
 fn distance(value: i128, modulus: i128) -> i128 {
     nearest_remainder(value, modulus).abs()
 }

@@ -1,12 +1,12 @@
-//! The parts of its circle on which a job sends, or computes.
+//! The arcs of a job's circle: where it sends, and where it computes.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
 
 use crate::error::CompatError;
 
-/// Part of a job's circle: `height` from `start` to `end` of each period, in the units of whoever
-/// holds it; here picoseconds, and bits per second or a number of jobs.
+/// A part of a job's circle: `height` from `start` to `end` of each period. Here in picoseconds,
+/// and in bits per second or a number of jobs; a [`Problem`](crate::problem::Problem) scales both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Arc {
     pub(crate) start: u64,
@@ -14,10 +14,11 @@ pub(crate) struct Arc {
     pub(crate) height: u64,
 }
 
-/// What a job with so many flows asks of a link; `strict` counts jobs instead of demand.
+/// The demand of a job on a link that `flows` of its flows cross; `strict` counts jobs instead of
+/// demand.
 ///
 /// # Errors
-/// If the flows together ask for more than 2^64 bits per second.
+/// If the flows together demand 2^64 bits per second or more.
 pub(crate) fn sending_arcs(
     profile: &Profile,
     flows: u32,
@@ -34,7 +35,7 @@ pub(crate) fn sending_arcs(
     arcs.collect()
 }
 
-/// When a job keeps its GPU busy: all that is not an Up phase is compute.
+/// When a job keeps its GPU busy: everything outside its Up phases (HotNets'22 section 5).
 pub(crate) fn compute_arcs(profile: &Profile) -> Vec<Arc> {
     let phases = profile.phases();
     let starts = [Duration::ZERO].into_iter().chain(phases.iter().map(|phase| phase.end()));

@@ -1,8 +1,9 @@
-//! The CASSINI module: of several placements that a scheduler holds equally good, which one lets jobs
-//! take turns best, and with which time-shift per job (NSDI'24 section 4.2, Algorithm 2).
+//! The CASSINI module: ranks placements that a scheduler considers equivalent by how well their
+//! jobs can take turns, and finds one time-shift per job for each (NSDI'24 section 4.2, Algorithm
+//! 2).
 //!
-//! It departs from Algorithm 2 where the algorithm as printed would throw away what works: links that
-//! carry the same jobs count as one before loops are looked for, and a loop costs a candidate its place
+//! It departs from Algorithm 2, which as printed would discard good candidates: links that
+//! carry the same jobs count as one before the search for loops, and a loop disqualifies a candidate
 //! only if the shifts around it do not agree.
 
 use std::cmp::Reverse;
@@ -29,9 +30,9 @@ use group::{Group, Key, Variant};
 /// A job that competes for links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CassiniJob {
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
-    /// What one of its flows asks of a link.
+    /// The demand of one of its flows on a link.
     pub profile: Profile,
     /// Among jobs that share links directly or through others, the one of highest priority is never
     /// delayed.
@@ -41,75 +42,77 @@ pub struct CassiniJob {
 /// A link in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CassiniLink {
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
-    /// What it carries.
+    /// Its capacity.
     pub capacity: Rate,
 }
 
-/// A job's flows on a link. Several crossings of one job on one link add up; none of 0 flows counts.
+/// A job's flows on a link. Several crossings of one job on one link add up; a crossing of 0 flows
+/// does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CassiniCrossing {
     /// Index of the job.
     pub job: usize,
     /// Index of the link.
     pub link: usize,
-    /// The job loads the link with its profile's rate × this.
+    /// The job's demand on the link is its profile × this.
     pub flows: u32,
 }
 
 /// One placement of all jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What people call it.
+    /// Its name in messages.
     pub name: String,
-    /// Which links each job crosses then.
+    /// The links that each job crosses.
     pub crossings: Vec<CassiniCrossing>,
-    /// How many running jobs would have to move; decides between equal scores.
+    /// The number of running jobs that would have to move; decides between equal scores.
     pub moved_jobs: usize,
 }
 
-/// What becomes of a candidate whose affinity graph has a loop that does not close.
+/// The treatment of a candidate whose affinity graph has a loop that does not close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loops {
     /// It is discarded (Algorithm 2, line 15).
     #[default]
     Discard,
-    /// The jobs of that component are solved together, one shift per job, for the highest mean score.
+    /// The jobs of that component are solved together, one shift per job, for the highest mean
+    /// score.
     Solve,
 }
 
-/// How the scores of links become the score of a candidate. Every link that several jobs cross counts
-/// once, also where several were solved as one.
+/// How the scores of links become the score of a candidate. Every link that several jobs cross
+/// counts once, also where several were solved as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Aggregate {
-    /// The mean, as in the paper.
+    /// The mean, as in Algorithm 2.
     #[default]
     Mean,
-    /// The worst link.
+    /// The lowest score.
     Min,
-    /// The link such that this share of links score lower or the same (nearest rank): 0.05 looks at the
-    /// worst twentieth.
+    /// The score that this share of links do not exceed (nearest rank): with 0.05, the best score
+    /// among the worst twentieth.
     Tail {
         /// Above 0, at most 1.
         quantile: f64,
     },
 }
 
-/// How to rank.
+/// Options of a ranking.
 pub struct CassiniOptions<'a> {
-    /// How each link is solved. An answer that ran into the time limit may differ between runs;
-    /// any other does not.
+    /// How each link is solved. Only an answer that ran into the time limit may differ between
+    /// runs.
     pub solve: SolveOptions<'a>,
-    /// From links to candidates.
+    /// How the scores of links become that of a candidate.
     pub aggregate: Aggregate,
-    /// What becomes of loops that do not close.
+    /// The treatment of loops that do not close.
     pub loops: Loops,
-    /// Picks the reference among jobs of equal priority.
+    /// Selects the reference among jobs of equal priority.
     pub seed: u64,
-    /// By what share of the shortest iteration time around a loop the shifts may disagree.
+    /// The share of the shortest iteration time around a loop by which the shifts may disagree.
     pub closure_tolerance: f64,
-    /// Below this mean score, the links of a component win nothing from time-shifts.
+    /// Below this mean score of its links, time-shifts are not advised for a component.
     pub shift_threshold: f64,
 }
 
@@ -128,17 +131,17 @@ impl Default for CassiniOptions<'_> {
     }
 }
 
-/// All candidates, judged.
+/// All candidates, ranked or discarded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// Highest score first; of equals (to 1e-9) the one that moves fewer running jobs, then the one
-    /// given first.
+    /// Highest score first; among equals (to 1e-9), first the one that moves fewer running jobs,
+    /// then the one given first.
     pub placements: Vec<Placement>,
     /// The others, in the order given.
     pub discarded: Vec<Discarded>,
-    /// How many problems on links there were after links with the same jobs became one.
+    /// The number of groups of links with the same jobs, over all candidates.
     pub problems: usize,
-    /// How many of these differed, and were solved.
+    /// The number of different problems among these, each of which was solved once.
     pub problems_solved: usize,
 }
 
@@ -169,12 +172,12 @@ pub struct LinkScore {
     /// Whether no other shifts (of those that the options allow) score higher on this link alone,
     /// or on the tightest of those that carry the same jobs.
     pub proven_optimal: bool,
-    /// By job: the time-shift that was found for this link and those that carry the same jobs, before
-    /// Algorithm 1. Empty in a component with loops, where Theorem 1 promises nothing.
+    /// By job: its time-shift when this link and those that carry the same jobs were solved, before
+    /// Algorithm 1. Empty in a component with loops, for which Theorem 1 gives no guarantee.
     pub own_shifts: Vec<Duration>,
 }
 
-/// What holds for a connected part of the cluster.
+/// The time-shifts of a connected part of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComponentShifts {
     /// The job that is not delayed.
@@ -185,8 +188,8 @@ pub struct ComponentShifts {
     pub links: Vec<usize>,
     /// The mean score of its links.
     pub score: f64,
-    /// Whether the score reaches the threshold. If not, leave these jobs alone: priorities or adaptive
-    /// unfairness do more for them.
+    /// Whether the score reaches the threshold. If not, do not shift these jobs: priorities or
+    /// adaptive unfairness help them more.
     pub shifts_advised: bool,
     /// Where the time-shifts come from.
     pub origin: Origin,
@@ -245,7 +248,7 @@ pub enum CassiniError {
     UnknownLink { candidate: String, link: usize, links: usize },
     #[error("link {link}: its capacity is 0; it must be higher")]
     ZeroCapacity { link: String },
-    #[error("candidate {candidate}, link {link}: the flows ask for more than 2^64 bits per second")]
+    #[error("candidate {candidate}, link {link}: the flows demand 2^64 bits per second or more")]
     Demand { candidate: String, link: String },
     #[error("{option} is {value}, which is not {limit}")]
     Option { option: &'static str, value: String, limit: &'static str },
@@ -257,17 +260,19 @@ pub enum CassiniError {
 
 /// Scores every candidate and finds one time-shift per job for each (Algorithm 2).
 ///
-/// Links of a candidate that carry the same jobs are solved as one: those among them that another one
-/// dominates, by no more capacity and no fewer flows of any job, do not influence the shifts; if several
-/// are left, the shifts maximise the mean over them. Each link then gets its own score. Links with
-/// equal problems are solved once for all candidates, different ones in parallel.
+/// Links of a candidate that carry the same jobs are solved as one. A link that another one
+/// dominates, with no more capacity and no fewer flows of any job, does not influence the shifts;
+/// if several links remain, the shifts maximise their mean score. Each link then gets the score
+/// that it has under these shifts. Equal problems of different candidates are solved once,
+/// different problems in parallel.
 ///
-/// Periods must have a small common multiple on each link, see [`crate::commensurate()`]; a candidate in
-/// which they have none is discarded.
+/// Periods must have a small common multiple on each link, see [`crate::commensurate()`]; a
+/// candidate in which they have none is discarded.
 ///
 /// # Errors
-/// If there is no candidate, a crossing names a job or link that does not exist, a link that is crossed has
-/// no capacity, demands do not fit in 64 bits, an option is out of range, or `interrupted` said stop.
+/// If there is no candidate, a crossing names a job or link that does not exist, a link that is
+/// crossed has no capacity, demands do not fit in 64 bits, an option is out of range, or
+/// `interrupted` returned true.
 pub fn rank(
     jobs: &[CassiniJob],
     links: &[CassiniLink],
@@ -284,15 +289,20 @@ pub fn rank(
         .map(|candidate| cluster.groups(candidate))
         .collect::<Result<Vec<Vec<Group>>, CassiniError>>()?;
     let (problems, solved) = cluster.solve_all(&layouts);
-    let judged: Vec<Result<Placement, DiscardReason>> = layouts
+    // Algorithm 1 runs for every candidate instead of only the best, because it finds out which
+    // loops close. Results are collected in the order of candidates, whichever thread finishes
+    // first.
+    let results: Vec<Result<Placement, DiscardReason>> = layouts
         .par_iter()
         .zip(&problems)
         .enumerate()
         .map(|(index, (groups, problems))| {
             let solved: Vec<_> = problems.iter().map(|problem| &solved[*problem]).collect();
-            cluster.judge(index, groups, &solved)
+            cluster.place(index, groups, &solved)
         })
         .collect();
+    // An interrupted search returns its best shifts so far: a ranking of these would not be
+    // reproducible.
     if (options.solve.interrupted)() {
         return Err(CassiniError::Stopped);
     }
@@ -302,7 +312,7 @@ pub fn rank(
         problems: problems.iter().map(Vec::len).sum(),
         problems_solved: solved.len(),
     };
-    for (candidate, result) in judged.into_iter().enumerate() {
+    for (candidate, result) in results.into_iter().enumerate() {
         match result {
             Ok(placement) => ranking.placements.push(placement),
             Err(reason) => ranking.discarded.push(Discarded { candidate, reason }),
@@ -315,7 +325,7 @@ pub fn rank(
     Ok(ranking)
 }
 
-/// Scores are compared after rounding, so that the order of a sum decides no ranking.
+/// A score rounded for comparisons, so that the order of a floating-point sum decides no ranking.
 fn in_billionths(score: f64) -> i64 {
     (score * 1e9).round() as i64
 }
@@ -339,7 +349,7 @@ fn check_options(options: &CassiniOptions<'_>) -> Result<(), CassiniError> {
     Ok(())
 }
 
-/// The answer for a key.
+/// The time-shifts and scores of the links of a group, which hold for all groups with its key.
 struct Solved {
     /// By place in the key.
     time_shifts: Vec<Duration>,
@@ -357,12 +367,13 @@ struct Cluster<'a> {
 }
 
 fn kinds(jobs: &[CassiniJob]) -> Vec<usize> {
+    // Only looked up, never iterated: the order of the map reaches no result.
     let mut first: HashMap<&Profile, usize> = HashMap::new();
     jobs.iter().enumerate().map(|(job, spec)| *first.entry(&spec.profile).or_insert(job)).collect()
 }
 
 impl Cluster<'_> {
-    /// The shared links of a candidate, those with the same jobs together.
+    /// The shared links of a candidate, grouped by the jobs that they carry.
     fn groups(&self, candidate: &Candidate) -> Result<Vec<Group>, CassiniError> {
         let flows = self.flows_by_link(candidate)?;
         let shared: Vec<(usize, &BTreeMap<usize, u32>)> =
@@ -382,7 +393,7 @@ impl Cluster<'_> {
         Ok(collapse(&jobs_by_link).into_iter().map(group_of).collect())
     }
 
-    /// By link and job, the number of flows.
+    /// By link, then job: the number of flows.
     fn flows_by_link(
         &self,
         candidate: &Candidate,
@@ -415,6 +426,7 @@ impl Cluster<'_> {
         Ok(flows)
     }
 
+    /// The demand if all jobs send at their highest rate; `None` if it exceeds 64 bits.
     fn peak_bps(&self, flows: &BTreeMap<usize, u32>) -> Option<u64> {
         flows.iter().try_fold(0u64, |sum, (job, flows)| {
             let phases = self.jobs[*job].profile.phases().iter();
@@ -423,7 +435,8 @@ impl Cluster<'_> {
         })
     }
 
-    /// Solves every different problem once. Returns, by candidate and group, which problem it is.
+    /// Solves every different problem once. Returns, by candidate and group, the index of its
+    /// problem, and by problem its solution.
     fn solve_all(
         &self,
         layouts: &[Vec<Group>],
@@ -460,14 +473,17 @@ impl Cluster<'_> {
         let Solution { time_shifts, proven_optimal, .. } =
             solve_joint(&problem, &self.options.solve)?;
         let shifts_ps: Vec<u64> = places.iter().map(|place| time_shifts[*place].as_ps()).collect();
+        // Dominated variants, too, get the score that they have under these shifts.
         let score = |variant| self.score_under(&problem.jobs, &link(variant, 1), &shifts_ps);
         let scores = group.variants.iter().map(score).collect::<Result<_, _>>()?;
         Ok(Solved { time_shifts, scores, proven_optimal })
     }
 
-    /// Turns the answers for the links of candidate `index` into one time-shift per job, or says why
-    /// that cannot be done.
-    fn judge(
+    /// Candidate `index` with one time-shift per job, from the solutions of its groups.
+    ///
+    /// # Errors
+    /// If a group has no solution, or a loop does not close and is not to be solved.
+    fn place(
         &self,
         index: usize,
         groups: &[Group],
@@ -478,12 +494,12 @@ impl Cluster<'_> {
             let solved = solved.as_ref();
             answers.push(solved.map_err(|error| self.unsolvable(group, error.clone()))?);
         }
-        let Traversal { mut time_shifts, components: found } = self
+        let Traversal { mut time_shifts, components: subgraphs } = self
             .graph(groups, &answers)
             .traverse(self.options.seed, self.options.closure_tolerance);
         let mut links = Vec::new();
         let mut components = Vec::new();
-        for component in &found {
+        for component in &subgraphs {
             let (scores, origin) = if component.loops.is_empty() {
                 (self.solved_scores(component, groups, &answers), Origin::LoopFree)
             } else {
@@ -523,15 +539,15 @@ impl Cluster<'_> {
             .expect("crossings were checked, and a profile has a period")
     }
 
-    /// The scores of a component with loops, and where its shifts come from; replaces its
-    /// `time_shifts` if they have to be solved for together.
+    /// The scores of a component with loops, and the origin of its shifts; replaces its
+    /// `time_shifts` if its links have to be solved together.
     fn close(
         &self,
         component: &Component,
         groups: &[Group],
         time_shifts: &mut [Option<Duration>],
     ) -> Result<(Vec<LinkScore>, Origin), DiscardReason> {
-        let open = component.loops.iter().find(|found| !found.closes);
+        let open = component.loops.iter().find(|each| !each.closes);
         let origin = match (open, self.options.loops) {
             (None, _) => Origin::ClosedLoops,
             (Some(open), Loops::Discard) => return Err(self.open_loop(open, groups)),
@@ -549,16 +565,17 @@ impl Cluster<'_> {
         Ok((scores, origin))
     }
 
-    /// Writes what a joint solution found for `component`, turned so that the reference is not delayed.
+    /// Writes the shifts of a joint solution of `component`, rotated together so that the reference
+    /// is not delayed.
     fn set_shifts(
         &self,
         component: &Component,
-        found: &[Duration],
+        solved: &[Duration],
         time_shifts: &mut [Option<Duration>],
     ) {
         let reference = component.jobs.iter().position(|job| *job == component.reference);
-        let origin_ps = found[reference.expect("the reference is of the component")].as_ps();
-        for (job, shift) in component.jobs.iter().zip(found) {
+        let origin_ps = solved[reference.expect("the reference is of the component")].as_ps();
+        for (job, shift) in component.jobs.iter().zip(solved) {
             let period_ps = self.jobs[*job].profile.period().as_ps();
             let turned = shift.as_ps() + (period_ps - origin_ps % period_ps);
             time_shifts[*job] = Some(Duration::from_ps(turned % period_ps));
@@ -575,6 +592,7 @@ impl Cluster<'_> {
         }
     }
 
+    /// One shift per job of `component` for the highest mean score over all its links.
     fn solve_together(
         &self,
         component: &Component,
@@ -584,6 +602,7 @@ impl Cluster<'_> {
             component.jobs.binary_search(job).expect("a component has all jobs of its links")
         };
         let mut links = Vec::new();
+        // The objective is the mean over all links, so dominated ones count too.
         for group in component.links.iter().map(|group| &groups[*group]) {
             for variant in &group.variants {
                 let multiplicity = u32::try_from(variant.links.len()).unwrap_or(u32::MAX);
@@ -627,8 +646,8 @@ impl Cluster<'_> {
         Ok(Demand::on_link(profiles, link, self.options.solve.strict)?.score(shifts_ps))
     }
 
-    /// What the solver found for the links of a loop-free component: by Theorem 1, it holds for all at
-    /// once.
+    /// The scores with which the links of a loop-free component were solved one by one: by Theorem
+    /// 1, the traversal reaches all of them at once.
     fn solved_scores(
         &self,
         component: &Component,
@@ -692,6 +711,7 @@ fn aggregate(scores: impl Iterator<Item = f64>, by: Aggregate) -> f64 {
     if scores.is_empty() {
         return 1.0;
     }
+    // Also for the mean: a sum in ascending order does not depend on the order of links.
     scores.sort_by(f64::total_cmp);
     match by {
         Aggregate::Mean => scores.iter().sum::<f64>() / scores.len() as f64,

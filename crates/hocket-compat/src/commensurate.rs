@@ -1,6 +1,6 @@
 //! Periods that do not fit: real iteration times have no small common multiple. This finds the
-//! nearest periods that have one, says how long an interleaving computed for them holds, and what
-//! it costs to pad jobs so that it holds for ever.
+//! nearest periods that have one, and reports how long an interleaving computed for them lasts, and
+//! the cost of padding iterations so that it lasts for ever.
 
 use hocket_des::Duration;
 use hocket_scenario::{Phase, Profile};
@@ -14,16 +14,19 @@ use crate::problem::checked_lcm;
 /// which CASSINI's agents re-adjust (NSDI'24 section 5.7).
 pub const DRIFT_LIMIT_PERCENT: u64 = 5;
 
-/// The most iterations of one job on an exact common multiple that is still used: with more, a
-/// rotation below 2π/r_j (Equation 4) is less than one step of the usual 5 degrees.
+/// The most iterations of one job on an exact common multiple: with more, every rotation below
+/// 2π/r_j (Equation 4) is less than one step of the usual 5 degrees, and the nearest periods on a
+/// smaller circle are used.
 pub const EXACT_ROUNDS: u64 = 72;
 
+// Errors are compared as integers, so that floating point decides no order.
 const PARTS_PER_TRILLION: u128 = 1_000_000_000_000;
 
-/// Periods with a common multiple near given ones.
+/// Periods that have a common multiple, near the given ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commensurate {
-    /// The common multiple: the perimeter of the unified circle. A multiple of all `rounds`.
+    /// The common multiple of `periods`: the perimeter of the unified circle, in picoseconds a
+    /// multiple of all `rounds`.
     pub perimeter: Duration,
     /// By job: iterations per perimeter.
     pub rounds: Vec<u64>,
@@ -31,16 +34,17 @@ pub struct Commensurate {
     pub periods: Vec<Duration>,
     /// The largest relative difference between a given period and the one on the circle.
     pub error: f64,
-    /// How long two of the jobs keep their relative position to within 5% of the shorter iteration
-    /// when all run at their given periods; `None` if for ever.
+    /// The time for which all pairs of jobs keep their relative position to within 5% of the
+    /// shorter iteration if they run at their given periods; `None` if for ever.
     pub holds_for: Option<Duration>,
-    /// By job: the shortest periods, none below the given one, that fit together for ever. A job
-    /// that waits at the end of each iteration until its padded period is over keeps its place.
+    /// By job: the shortest periods with these `rounds` on a common circle, none below the given
+    /// one. A job that waits at the end of each iteration until its padded period is over keeps its
+    /// position for ever.
     pub padded_periods: Vec<Duration>,
 }
 
 impl Commensurate {
-    /// By job: how much longer an iteration gets by padding, as a share of the given period.
+    /// By job: the time that padding adds to an iteration, as a share of the given period.
     pub fn padding_cost(&self, given: &[Duration]) -> Vec<f64> {
         let longer = |(padded, given): (&Duration, &Duration)| {
             padded.as_secs_f64() / given.as_secs_f64() - 1.0
@@ -49,10 +53,10 @@ impl Commensurate {
     }
 }
 
-/// Periods that have a usable common multiple are left alone: one in which no job goes round more
-/// than [`EXACT_ROUNDS`] times. Otherwise, the smallest circle on which every period lies within
-/// `tolerance` (relative) of the given one, and on it the perimeter that makes the largest error
-/// smallest.
+/// The given periods if they have a usable common multiple, on which no job has more than
+/// [`EXACT_ROUNDS`] iterations. Otherwise, the periods on the smallest circle where each lies
+/// within `tolerance` (relative) of the given one; among the perimeters of that circle, the one
+/// that minimises the largest error.
 ///
 /// # Errors
 /// If there is no period, one is zero, the tolerance is not between 0 and 0.5, or no circle of at
@@ -68,6 +72,8 @@ pub fn commensurate(periods: &[Duration], tolerance: f64) -> Result<Commensurate
     }
     let fits = |tolerance_ppt: u128, rounds_limit: u64| {
         let laps_limit = rounds_limit.saturating_mul(shortest) / longest;
+        // Rounds are rounded to whole numbers, so one lap may be within the limit even if this
+        // quotient is 0.
         (1..=laps_limit.max(1))
             .filter_map(|laps| fit(periods, u128::from(laps) * u128::from(longest)))
             .filter(move |fit| fit.rounds.iter().all(|rounds| *rounds <= rounds_limit))
@@ -79,14 +85,16 @@ pub fn commensurate(periods: &[Duration], tolerance: f64) -> Result<Commensurate
         .ok_or(CompatError::Incommensurate { rounds_limit: MAX_ROUNDS })
 }
 
-/// `profile` on a circle where its iteration takes `period`: phases keep their place and length
-/// relative to the iteration.
+/// `profile` with an iteration of `period`: phases keep their position and length relative to the
+/// iteration, rounded down to picoseconds. A phase that rounds to nothing disappears.
 pub fn stretched(profile: &Profile, period: Duration) -> Profile {
     let (from, to) = (u128::from(profile.period().as_ps()), u128::from(period.as_ps()));
     let scale = |t: Duration| {
         let ps = u128::from(t.as_ps()) * to / from;
         Duration::from_ps(u64::try_from(ps).expect("a phase is no longer than its period"))
     };
+    // Ends are scaled instead of durations, so that adjacent phases stay adjacent and the last one
+    // inside the period.
     let phases = profile.phases().iter().map(|phase| {
         let start = scale(phase.start);
         Phase { start, duration: scale(phase.end()) - start, rate: phase.rate }
@@ -95,14 +103,17 @@ pub fn stretched(profile: &Profile, period: Duration) -> Profile {
     Profile::new(period, phases).expect("scaling keeps phases in order and inside the period")
 }
 
+/// A circle on which each period is near the given one.
 struct Fit {
     rounds: Vec<u64>,
     perimeter: u128,
+    /// The largest relative error of a period, in parts per trillion.
     error_ppt: u128,
 }
 
-/// The best circle near `target`: whole rounds per job, and the perimeter between the shortest and
-/// the longest of their lengths that makes the largest relative error smallest.
+/// The best circle near `target`, in picoseconds: whole rounds for each job, and the perimeter that
+/// minimises the largest relative error. `None` if a period is more than twice `target`, or numbers
+/// exceed 128 bits.
 fn fit(periods: &[Duration], target: u128) -> Option<Fit> {
     let rounds: Vec<u64> = periods
         .iter()
@@ -114,9 +125,11 @@ fn fit(periods: &[Duration], target: u128) -> Option<Fit> {
     let (shortest, longest) = laps(periods, &rounds);
     // With lengths a ≤ b, the relative errors P/a − 1 and 1 − P/b are equal at P = 2ab/(a + b).
     let balanced = (2 * shortest).checked_mul(longest)? / (shortest + longest);
+    // A multiple of all rounds divides into periods of whole picoseconds.
     let step = rounds.iter().try_fold(1u128, |lcm, r| checked_lcm(lcm, u128::from(*r)))?;
     let perimeter = (balanced + step / 2) / step * step;
     let off = perimeter.abs_diff(shortest).max(perimeter.abs_diff(longest));
+    // Relative to the shortest lap, the error is never understated.
     Some(Fit { rounds, perimeter, error_ppt: off.checked_mul(PARTS_PER_TRILLION)? / shortest })
 }
 
@@ -128,6 +141,7 @@ impl Fit {
         };
         let (_, longest) = laps(given, &rounds);
         let step = rounds.iter().fold(1, |lcm: u64, r| lcm / lcm.gcd(r) * r);
+        // Rounded up, since no job can run faster than its given period.
         let padded_perimeter = longest.div_ceil(u128::from(step)) * u128::from(step);
         let each = |perimeter: u128| {
             rounds.iter().map(|r| duration(perimeter / u128::from(*r))).collect::<Vec<_>>()
@@ -143,8 +157,8 @@ impl Fit {
     }
 }
 
-/// After one lap, jobs whose laps differ by d have drifted by d against each other; the first pair
-/// to drift by 5% of its shorter iteration ends the interleaving.
+/// The time until some pair of jobs has drifted by 5% of its shorter iteration; `None` if no pair
+/// drifts. In one lap of the faster job, a pair drifts by the difference of their laps.
 fn holds_for(given: &[Duration], rounds: &[u64]) -> Option<Duration> {
     let laps: Vec<u128> =
         given.iter().zip(rounds).map(|(p, r)| u128::from(p.as_ps()) * u128::from(*r)).collect();
@@ -154,6 +168,7 @@ fn holds_for(given: &[Duration], rounds: &[u64]) -> Option<Duration> {
             let shorter = u128::from(given[j].min(given[k]).as_ps());
             let limit = shorter * u128::from(DRIFT_LIMIT_PERCENT) / 100;
             let drift = lap.abs_diff(*other);
+            // Without drift, the division has no result: this pair keeps its position for ever.
             if let Some(time) = limit.saturating_mul(*lap.min(other)).checked_div(drift) {
                 soonest = Some(soonest.map_or(time, |soonest| soonest.min(time)));
             }
@@ -162,7 +177,7 @@ fn holds_for(given: &[Duration], rounds: &[u64]) -> Option<Duration> {
     soonest.map(|ps| Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)))
 }
 
-/// The shortest and the longest time that a job takes for its rounds.
+/// The shortest and the longest time in which a job completes its rounds, in picoseconds.
 fn laps(periods: &[Duration], rounds: &[u64]) -> (u128, u128) {
     let laps = || {
         periods.iter().zip(rounds).map(|(p, rounds)| u128::from(p.as_ps()) * u128::from(*rounds))

@@ -1,9 +1,9 @@
-//! Why a question of compatibility has no answer.
+//! Errors of the solvers and of fitting periods.
 
 use hocket_des::Duration;
 use thiserror::Error;
 
-/// Why a question of compatibility has no answer.
+/// Why jobs have no score, no time-shifts or no common circle.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum CompatError {

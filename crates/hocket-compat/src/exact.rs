@@ -2,18 +2,20 @@
 //!
 //! Excess as a function of one group's shift is piecewise linear. Where a rise meets a rise or a
 //! fall meets a fall, its slope can only fall (excess is convex in demand), so no strict minimum
-//! lies there; minima lie where a job's rise meets another's fall. Some optimum therefore links all
-//! jobs by such meetings into one tree: a group that is not linked can be moved, at no cost, until
-//! it is. Growing the tree job by job reaches it, and branch and bound prunes the growing.
+//! lies there; minima lie at contacts, where one job's rise meets another's fall. Some optimum
+//! therefore connects all jobs by contacts into one tree: a group without a contact can be moved,
+//! at no cost, until it has one. Growing the tree job by job reaches that optimum; branch and bound
+//! prunes the search.
 
 use std::collections::BTreeSet;
 
 use crate::arcs::Arc;
 use crate::error::CompatError;
 use crate::problem::Problem;
-use crate::search::{Budget, Found};
+use crate::search::{Budget, SearchOutcome};
 
-/// With more, the tree of meetings is beyond any search.
+/// With more, no search of the tree of contacts would end; and `Partial::tried` has one bit for
+/// each job.
 pub(crate) const MOST_JOBS: usize = 64;
 
 /// A piecewise constant function on the circle: demand − capacity from each position to the next.
@@ -32,32 +34,35 @@ struct Search<'a, 'b> {
     best_shifts: Vec<u64>,
 }
 
-/// Jobs placed so far, and for the others the placed jobs whose edges they may not be put against,
-/// because an earlier branch has tried those.
+/// A partial placement: the shifts of the jobs placed so far, and what is excluded for the others.
 #[derive(Clone)]
 struct Partial {
     shifts: Vec<Option<u64>>,
+    /// By resource.
     surplus: Vec<Surplus>,
+    /// By unplaced job: a bit for each placed job with which earlier branches have tried all
+    /// contacts.
     tried: Vec<u64>,
-    /// By job, a lower bound on its growth.
+    /// By job: a lower bound on its growth.
     least: Vec<u128>,
     objective: u128,
 }
 
-/// How an unplaced job could be added.
+/// The shifts at which an unplaced job could be added, and its least growth among them.
 struct Choices {
     job: usize,
-    meetings: Vec<Meeting>,
+    contacts: Vec<Contact>,
     least: u128,
 }
 
-/// A shift that puts an edge of a job against one of a placed job. Ordered by growth, then shift.
+/// A shift of a job at which its rise meets a placed job's fall, or its fall a placed job's rise.
+/// Ordered by growth, then shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Meeting {
-    /// By how much the objective grows there.
+struct Contact {
+    /// The growth of the objective if the job is placed there.
     growth: u128,
     shift: u64,
-    /// Whether a job that has not been tried is among those that it meets.
+    /// Whether one of these placed jobs has not been tried.
     allowed: bool,
 }
 
@@ -74,8 +79,11 @@ struct TurnedArc {
 /// The best shifts, in ticks by job.
 ///
 /// # Errors
-/// With more than [`MOST_JOBS`].
-pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found, CompatError> {
+/// If there are more than [`MOST_JOBS`] jobs.
+pub(crate) fn solve(
+    problem: &Problem,
+    budget: &mut Budget<'_>,
+) -> Result<SearchOutcome, CompatError> {
     if problem.jobs() > MOST_JOBS {
         return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: MOST_JOBS });
     }
@@ -87,10 +95,11 @@ pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found,
     let mut search =
         Search { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; problem.jobs()] };
     search.first_solutions();
+    // Shifting all jobs together changes nothing, so the first job can stay at 0.
     let start = Partial::empty(problem).with(problem, 0, 0);
     let open = search.grow(&start);
     centre(problem, &mut search.best_shifts);
-    Ok(Found {
+    Ok(SearchOutcome {
         objective: search.best as f64,
         bound: open.map_or(search.best, |open| open.min(search.best)) as f64,
         proven: open.is_none(),
@@ -98,15 +107,15 @@ pub(crate) fn solve(problem: &Problem, budget: &mut Budget<'_>) -> Result<Found,
     })
 }
 
-/// `shifts`, found when each tick of `problem` was `parts` of its ticks, with each job but the first in
-/// the middle of those that are as good as its own.
+/// `shifts` in ticks that are `parts` times as long as those of `problem`, converted to its ticks,
+/// with each job but the first moved to the middle of its equally good shifts.
 pub(crate) fn centred(problem: &Problem, shifts: &[u64], parts: u64) -> Vec<u64> {
     let mut shifts: Vec<u64> = shifts.iter().map(|shift| shift * parts).collect();
     centre(problem, &mut shifts);
     shifts
 }
 
-/// Moves each job but the first to the middle of the shifts that are as good as its own while the
+/// Moves each job but the first to the middle of its equally good shifts while the
 /// others stay, so that drift to either side costs nothing for as long as possible.
 fn centre(problem: &Problem, shifts: &mut [u64]) {
     for job in 1..problem.jobs() {
@@ -121,12 +130,13 @@ fn centre(problem: &Problem, shifts: &mut [u64]) {
 }
 
 impl Search<'_, '_> {
-    /// Explores all ways to add the unplaced jobs. As in the grid search, `None` if nothing is left
-    /// unexplored, otherwise a bound below which none of the unexplored lies.
+    /// Explores all placements of the unplaced jobs. `None` if all were explored or ruled out;
+    /// otherwise a bound below which none of the unexplored ones lies.
     fn grow(&mut self, partial: &Partial) -> Option<u128> {
         let mut remaining = partial.clone();
         let mut options = Vec::new();
-        // A job's least growth never falls as others are placed: what it was before is a bound too.
+        // A job's least growth never falls as others are placed, so its earlier value is a bound
+        // too.
         let mut bound =
             partial.objective + partial.unplaced().map(|job| partial.least[job]).sum::<u128>();
         for job in partial.unplaced() {
@@ -145,17 +155,19 @@ impl Search<'_, '_> {
         if self.budget.exhausted() {
             return Some(bound);
         }
-        if options.iter().all(|option| option.meetings.is_empty()) {
-            // No unplaced job shares anything with a placed one: the first of them may stand anywhere.
+        if options.iter().all(|option| option.contacts.is_empty()) {
+            // No unplaced job shares a resource with a placed one, so the first of them may have
+            // any shift.
             return self.grow(&partial.with(self.problem, options[0].job, 0));
         }
+        // The job that adds most even at its best goes first: its branches are pruned soonest.
         options.sort_by_key(|option| (std::cmp::Reverse(option.least), option.job));
-        for Choices { job, meetings, least } in &mut options {
-            meetings.sort_unstable();
+        for Choices { job, contacts, least } in &mut options {
+            contacts.sort_unstable();
             if !self.has_equal_twin_before(partial, *job) {
                 let slack = bound - *least;
-                for Meeting { growth, shift, .. } in
-                    meetings.iter().filter(|meeting| meeting.allowed)
+                for Contact { growth, shift, .. } in
+                    contacts.iter().filter(|contact| contact.allowed)
                 {
                     if slack + *growth >= self.best {
                         break;
@@ -165,7 +177,7 @@ impl Search<'_, '_> {
                     }
                     let open = self.grow(&remaining.with(self.problem, *job, *shift));
                     if let Some(open) = open {
-                        // The node's bound holds for all that is left of it.
+                        // This node's bound covers everything that it has not explored.
                         return Some(open.min(bound));
                     }
                 }
@@ -177,19 +189,20 @@ impl Search<'_, '_> {
 
     fn choices(&mut self, partial: &Partial, job: usize) -> Choices {
         let growth = Growth::new(self.problem, &partial.surplus, job);
-        let meetings: Vec<Meeting> = meetings(self.problem, partial, job)
+        let contacts: Vec<Contact> = contacts(self.problem, partial, job)
             .into_iter()
-            .map(|(shift, allowed)| Meeting { growth: growth.at(shift), shift, allowed })
+            .map(|(shift, allowed)| Contact { growth: growth.at(shift), shift, allowed })
             .collect();
-        // Without meetings the job shares nothing with the placed ones, and any shift will do.
+        // Without contacts, the job shares no resource with the placed ones, and its growth is the
+        // same at every shift.
         let least =
-            meetings.iter().map(|meeting| meeting.growth).min().unwrap_or_else(|| growth.at(0));
-        self.budget.spend(meetings.len());
-        Choices { job, meetings, least }
+            contacts.iter().map(|contact| contact.growth).min().unwrap_or_else(|| growth.at(0));
+        self.budget.spend(contacts.len());
+        Choices { job, contacts, least }
     }
 
-    /// Exchanging jobs with the same arcs changes nothing, so of those with the same choices the
-    /// first stands for all.
+    /// Whether an earlier unplaced job has the same arcs and the same choices: exchanging the two
+    /// changes nothing, so only the first is branched on.
     fn has_equal_twin_before(&self, partial: &Partial, job: usize) -> bool {
         std::iter::successors(self.twins[job], |twin| self.twins[*twin])
             .any(|twin| partial.shifts[twin].is_none() && partial.tried[twin] == partial.tried[job])
@@ -203,8 +216,9 @@ impl Search<'_, '_> {
         }
     }
 
-    /// First solutions: jobs one after another where they add least, in several orders, then moved
-    /// one by one while that helps.
+    /// First solutions, which let the search prune from its first node on: jobs are placed one
+    /// after another where they add least, then moved one by one while that helps, in several
+    /// orders.
     fn first_solutions(&mut self) {
         let jobs = self.problem.jobs();
         for first in 1..jobs.max(2) {
@@ -232,7 +246,7 @@ impl Search<'_, '_> {
 
     fn with_best(&mut self, partial: &Partial, job: usize) -> Partial {
         let choices = self.choices(partial, job);
-        let shift = choices.meetings.iter().min().map_or(0, |meeting| meeting.shift);
+        let shift = choices.contacts.iter().min().map_or(0, |contact| contact.shift);
         partial.with(self.problem, job, shift)
     }
 }
@@ -251,10 +265,12 @@ fn middle_of_plateau(problem: &Problem, others: &Partial, job: usize, shift: u64
     }
     kinks.sort_unstable();
     kinks.dedup();
+    // Growth is linear between kinks: equal at both, it is equal in between.
     let flat = |distance: &u64| growth.at((shift + distance) % period) == own;
     let up = kinks.iter().copied().take_while(flat).last().unwrap_or(0);
     let down_to = kinks.iter().rev().copied().take_while(flat).last().unwrap_or(0);
     let down = if down_to == 0 { 0 } else { period - down_to };
+    // All shifts are equally good: none is the middle.
     if up + down >= period {
         return shift;
     }
@@ -274,6 +290,7 @@ impl Partial {
         }
     }
 
+    /// A copy with `job` placed at `shift`.
     fn with(&self, problem: &Problem, job: usize, shift: u64) -> Self {
         let mut next = self.clone();
         next.objective += Growth::new(problem, &self.surplus, job).at(shift);
@@ -286,6 +303,7 @@ impl Partial {
         next
     }
 
+    /// The other placed jobs alone. Nothing counts as tried.
     fn without(&self, problem: &Problem, job: usize) -> Self {
         let placed = self.shifts.iter().enumerate().filter(|(other, _)| *other != job);
         placed.fold(Self::empty(problem), |partial, (other, shift)| match shift {
@@ -337,7 +355,7 @@ impl Surplus {
     }
 }
 
-/// Growth of the excess where the surplus is `value` and `height` is added.
+/// The growth of the excess where the surplus is `value` and `height` is added.
 fn rise(value: i128, height: u64) -> i128 {
     (value + i128::from(height)).max(0) - value.max(0)
 }
@@ -359,13 +377,15 @@ fn turned(
     })
 }
 
-/// How the objective grows when `job` is added to what is placed, ready to be asked for many shifts.
+/// The growth of the objective if a job is added to the placed ones, prepared for evaluation at
+/// many shifts.
 struct Growth {
     bands: Vec<Band>,
 }
 
-/// The arcs of one height that the job has on one resource, and the growth that they meet there,
-/// summed over all rounds: a piecewise linear function of the position within one period.
+/// The arcs of one height that the job has on one resource, and the growth per tick that an arc of
+/// this height causes there, summed over all rounds: a piecewise constant function of the position
+/// within one period.
 struct Band {
     weight: u128,
     period: u64,
@@ -374,7 +394,7 @@ struct Band {
     positions: Vec<u64>,
     /// Growth per tick from each position to the next.
     rates: Vec<u128>,
-    /// Growth from 0 to each position, and at last to the period.
+    /// Growth from 0 to each position, then to the end of the period.
     prefix: Vec<u128>,
 }
 
@@ -457,28 +477,30 @@ impl Band {
         self.arcs.iter().map(turned).sum()
     }
 
+    /// The growth from 0 to `position`, which is at most the period.
     fn until(&self, position: u64) -> u128 {
         let step = self.positions.partition_point(|start| *start <= position) - 1;
         self.prefix[step] + u128::from(position - self.positions[step]) * self.rates[step]
     }
 }
 
-/// Shifts of `job` at which one of its rises meets a placed job's fall or one of its falls a placed
-/// job's rise, in order; with each, whether such a placed job has not been tried.
-fn meetings(problem: &Problem, partial: &Partial, job: usize) -> Vec<(u64, bool)> {
+/// The contacts of `job` with placed jobs: shifts in ascending order, each with whether one of
+/// these placed jobs has not been tried.
+fn contacts(problem: &Problem, partial: &Partial, job: usize) -> Vec<(u64, bool)> {
     let mut found: Vec<(u64, bool)> = Vec::new();
     for_shared_arcs(problem, partial, job, |other, placed, arc| {
         let allowed = partial.tried[job] & (1 << other) == 0;
         found.push((distance(problem, job, arc.start, placed.end), !allowed));
         found.push((distance(problem, job, arc.end, placed.start), !allowed));
     });
-    // Allowed sorts first, so that it is kept where a shift meets several jobs.
+    // Allowed sorts first, so that it is kept if a shift has contacts with several jobs.
     found.sort_unstable();
-    found.dedup_by_key(|meeting| meeting.0);
+    found.dedup_by_key(|contact| contact.0);
     found.into_iter().map(|(shift, tried)| (shift, !tried)).collect()
 }
 
-/// Shifts of `job` at which any of its edges meets any edge of a placed job.
+/// Shifts of `job` at which any of its edges meets any edge of a placed job: the kinks of its
+/// growth.
 fn all_kinks(problem: &Problem, partial: &Partial, job: usize) -> Vec<u64> {
     let mut kinks = Vec::new();
     for_shared_arcs(problem, partial, job, |_, placed, arc| {
@@ -490,6 +512,7 @@ fn all_kinks(problem: &Problem, partial: &Partial, job: usize) -> Vec<u64> {
     kinks
 }
 
+/// Calls `visit` with each arc of a placed job and each arc of `job` on the same resource.
 fn for_shared_arcs(
     problem: &Problem,
     partial: &Partial,
@@ -508,10 +531,11 @@ fn for_shared_arcs(
     }
 }
 
-/// The shift of `job` that brings its edge at `own` to `position`.
-fn distance(problem: &Problem, job: usize, own: u64, position: u64) -> u64 {
+/// The shift of `job` that brings its edge at `edge` to `position`.
+fn distance(problem: &Problem, job: usize, edge: u64, position: u64) -> u64 {
     let period = problem.periods[job];
-    (position % period + period - own % period) % period
+    // An edge at the end of the period is one at 0.
+    (position % period + period - edge % period) % period
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Ranking jobs whose periods have no common multiple: in each candidate, jobs that share links
-//! directly or through others get the nearest periods that have one.
+//! A ranking of candidates for jobs whose periods have no common multiple. In each candidate, the
+//! periods of jobs that share links, directly or through others, are fitted to each other first.
 
 use hocket_des::Duration;
 
@@ -10,12 +10,13 @@ use crate::cassini::{
 use crate::commensurate::{Commensurate, commensurate, stretched};
 use crate::error::CompatError;
 
-/// A ranking, and for the placements in it how periods were made to fit.
+/// A ranking, and for each placement in it the fitted periods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FittedRanking {
     /// As [`rank`] gives it.
     pub ranking: Ranking,
-    /// By place in `ranking.placements`: the groups of jobs that were fitted together.
+    /// By place in `ranking.placements`: the groups of jobs whose periods were fitted to each
+    /// other.
     pub fits: Vec<Vec<GroupFit>>,
 }
 
@@ -28,8 +29,8 @@ pub struct GroupFit {
     pub fit: Commensurate,
 }
 
-/// [`rank`] for any periods: those of a group are stretched as [`commensurate()`] says. A candidate
-/// with a group that has no circle within `tolerance` is discarded.
+/// [`rank`] for any periods: profiles of a group are stretched to the periods from
+/// [`commensurate()`]. A candidate with a group that has no circle within `tolerance` is discarded.
 ///
 /// # Errors
 /// As [`rank`], and if `tolerance` is not between 0 and 0.5 or a period is zero.
@@ -40,14 +41,16 @@ pub fn rank_fitted(
     tolerance: f64,
     options: &CassiniOptions<'_>,
 ) -> Result<FittedRanking, CassiniError> {
-    // Each candidate gets jobs of its own, so that a job can have another period in each.
-    let mut own_jobs = Vec::with_capacity(jobs.len() * candidates.len());
-    let mut own_candidates = Vec::with_capacity(candidates.len());
+    // Each candidate gets a copy of all jobs, since a job's fitted period differs between
+    // candidates. One ranking of all copies still solves equal problems of different candidates
+    // once.
+    let mut copied_jobs = Vec::with_capacity(jobs.len() * candidates.len());
+    let mut copied_candidates = Vec::with_capacity(candidates.len());
     let mut fits = Vec::with_capacity(candidates.len());
     for candidate in candidates {
         check_jobs(candidate, jobs.len())?;
-        let first = own_jobs.len();
-        own_jobs.extend_from_slice(jobs);
+        let first = copied_jobs.len();
+        copied_jobs.extend_from_slice(jobs);
         let mut groups = Vec::new();
         for members in sharing_groups(candidate, jobs.len(), links.len()) {
             let periods: Vec<Duration> =
@@ -55,30 +58,31 @@ pub fn rank_fitted(
             match commensurate(&periods, tolerance) {
                 Ok(fit) => {
                     for (job, period) in members.iter().zip(&fit.periods) {
-                        own_jobs[first + job].profile = stretched(&jobs[*job].profile, *period);
+                        copied_jobs[first + job].profile = stretched(&jobs[*job].profile, *period);
                     }
                     groups.push(GroupFit { jobs: members, fit });
                 }
-                // Left as they are, `rank` discards the candidate and names the link.
+                // With unchanged periods, `rank` discards the candidate and names the link.
                 Err(CompatError::Incommensurate { .. }) => {}
                 Err(error) => return Err(CassiniError::Periods(error)),
             }
         }
         fits.push(groups);
-        let own =
+        let copied =
             |crossing: &CassiniCrossing| CassiniCrossing { job: crossing.job + first, ..*crossing };
-        own_candidates.push(Candidate {
-            crossings: candidate.crossings.iter().map(own).collect(),
+        copied_candidates.push(Candidate {
+            crossings: candidate.crossings.iter().map(copied).collect(),
             ..candidate.clone()
         });
     }
-    let ranking = rank(&own_jobs, links, &own_candidates, options)?;
+    let ranking = rank(&copied_jobs, links, &copied_candidates, options)?;
     let placements: Vec<Placement> =
-        ranking.placements.into_iter().map(|p| with_shared_numbers(p, jobs.len())).collect();
+        ranking.placements.into_iter().map(|p| with_given_numbers(p, jobs.len())).collect();
     let fits = placements.iter().map(|p| std::mem::take(&mut fits[p.candidate])).collect();
     Ok(FittedRanking { ranking: Ranking { placements, ..ranking }, fits })
 }
 
+// Before jobs are copied: afterwards, an index out of range would name a job of the next candidate.
 fn check_jobs(candidate: &Candidate, jobs: usize) -> Result<(), CassiniError> {
     match candidate.crossings.iter().find(|crossing| crossing.job >= jobs) {
         Some(crossing) => Err(CassiniError::UnknownJob {
@@ -90,8 +94,8 @@ fn check_jobs(candidate: &Candidate, jobs: usize) -> Result<(), CassiniError> {
     }
 }
 
-/// Turns the numbers of a candidate's own jobs into those of the jobs they stand for.
-fn with_shared_numbers(mut placement: Placement, jobs: usize) -> Placement {
+/// Replaces the numbers of a candidate's copied jobs by those of the given jobs.
+fn with_given_numbers(mut placement: Placement, jobs: usize) -> Placement {
     let first = placement.candidate * jobs;
     for job in placement.links.iter_mut().flat_map(|link| &mut link.jobs) {
         *job -= first;
@@ -106,8 +110,8 @@ fn with_shared_numbers(mut placement: Placement, jobs: usize) -> Placement {
     placement
 }
 
-/// Groups of two and more jobs that share links with each other, directly or through others;
-/// ascending, by their first job. Jobs that cross no shared link are in none.
+/// Groups of at least two jobs that share links, directly or through others, in the order of their
+/// first jobs; each ascending. A job that shares no link is in no group.
 fn sharing_groups(candidate: &Candidate, jobs: usize, links: usize) -> Vec<Vec<usize>> {
     let mut sets = petgraph::unionfind::UnionFind::new(jobs + links);
     for crossing in candidate.crossings.iter().filter(|c| c.flows > 0 && c.link < links) {

@@ -1,5 +1,5 @@
-//! The proven optimum over discrete rotations: depth-first branch and bound on a circle cut into
-//! cells, such that every edge of every job at every rotation falls on a border between cells.
+//! The proven optimum over discrete rotations: depth-first branch and bound on a circle divided
+//! into cells, such that every edge of every job at every rotation lies on a border between cells.
 //! Demand is therefore exact; only the rotations are discrete.
 
 use num_integer::Integer;
@@ -7,9 +7,9 @@ use num_traits::PrimInt;
 
 use crate::error::CompatError;
 use crate::problem::Problem;
-use crate::search::{Budget, Found};
+use crate::search::{Budget, SearchOutcome};
 
-/// The circle cut into sectors, and each sector into the same cells.
+/// The circle divided into sectors, and each sector into the same cells.
 struct Grid<W> {
     cells: usize,
     /// Cells per sector: a rotation by one sector moves an arc by this many cells.
@@ -28,28 +28,30 @@ struct GridJob<W> {
     bands: Vec<Band<W>>,
 }
 
-/// All arcs of one height that a job has on one resource, as cells within one period.
+/// All arcs of one height that a job has on one resource.
 #[derive(PartialEq)]
 struct Band<W> {
     resource: usize,
     height: W,
+    /// The first cell of each and the one after its last, within one period.
     arcs: Vec<(usize, usize)>,
 }
 
-/// The most sectors. Every node of the search looks at all their cells, so that on finer circles the
-/// search over all shifts, which looks at edges alone, is the better one.
+/// The most sectors. Every node of the search visits all their cells, so on finer circles the
+/// search over all shifts, which visits only edges, is the better choice.
 const MAX_SECTORS: u64 = 1 << 13;
 
-/// Sectors on the unified circle for an asked precision: no fewer than asked, and a multiple of
-/// every job's rounds so that each rotation below 2π/r_j (Equation 4) is a whole number of sectors.
-/// `None` if those would be more than [`MAX_SECTORS`] and more than asked.
+/// The number of sectors of the unified circle for a precision: at least as fine as requested, and
+/// a multiple of every job's rounds so that each rotation below 2π/r_j (Equation 4) is a whole
+/// number of sectors. `None` if that would need more than [`MAX_SECTORS`].
 pub(crate) fn sectors(problem: &Problem, precision_deg: f64) -> Option<u64> {
-    let asked = (360.0 / precision_deg - 1e-9).ceil().max(1.0) as u64;
+    // A quotient that floating point puts just above a whole number must not add a sector.
+    let requested = (360.0 / precision_deg - 1e-9).ceil().max(1.0) as u64;
     let rounds = (0..problem.jobs()).try_fold(1u64, |lcm, job| {
         let rounds = problem.rounds(job);
         (lcm / lcm.gcd(&rounds)).checked_mul(rounds).filter(|lcm| *lcm <= MAX_SECTORS)
     })?;
-    let sectors = asked.div_ceil(rounds) * rounds;
+    let sectors = requested.div_ceil(rounds) * rounds;
     (sectors <= MAX_SECTORS || rounds == 1).then_some(sectors)
 }
 
@@ -61,36 +63,42 @@ pub(crate) fn solve(
     problem: &Problem,
     sectors: u64,
     budget: &mut Budget<'_>,
-) -> Result<Found, CompatError> {
-    let plan = Cuts::new(problem, sectors)?;
-    // The narrowest integers that hold the worst sum are the fastest: four lanes against two.
-    if plan.worst < 1 << 30 {
-        Ok(Search::new(plan.grid::<i32>(problem), budget).run(plan.unit))
-    } else if plan.worst < 1 << 62 {
-        Ok(Search::new(plan.grid::<i64>(problem), budget).run(plan.unit))
-    } else if plan.worst < 1 << 126 {
-        Ok(Search::new(plan.grid::<i128>(problem), budget).run(plan.unit))
+) -> Result<SearchOutcome, CompatError> {
+    let cuts = Cuts::new(problem, sectors)?;
+    // The narrowest sufficient integers are the fastest: a vector register has four lanes of 32
+    // bits or two of 64. Half of each range is left free, because prefix sums go twice around the
+    // circle.
+    if cuts.worst < 1 << 30 {
+        Ok(Search::new(cuts.grid::<i32>(problem), budget).run(cuts.unit))
+    } else if cuts.worst < 1 << 62 {
+        Ok(Search::new(cuts.grid::<i64>(problem), budget).run(cuts.unit))
+    } else if cuts.worst < 1 << 126 {
+        Ok(Search::new(cuts.grid::<i128>(problem), budget).run(cuts.unit))
     } else {
         Err(CompatError::Overflow)
     }
 }
 
-/// Where the circle is cut, in units of 1/`sectors` picosecond, and how far numbers can be scaled down.
+/// Where the circle is cut, in units of a tick ÷ `sectors`, and the units by which numbers can be
+/// scaled down.
 struct Cuts {
     sectors: u64,
     /// Offsets within a sector at which cells begin; the first is 0.
     offsets: Vec<u128>,
     widths: Vec<u128>,
+    /// Greatest common divisors.
     width_unit: u128,
     height_unit: u64,
     weight_unit: u128,
     /// One unit of the grid's objective in units of the problem's, as (numerator, denominator).
     unit: (u128, u128),
+    /// An objective that no rotations exceed, in units of the grid.
     worst: u128,
 }
 
 impl Cuts {
     fn new(problem: &Problem, sectors: u64) -> Result<Self, CompatError> {
+        // In units of a tick ÷ sectors, the width of a sector is a whole number too.
         let sector = u128::from(problem.perimeter);
         let mut offsets = vec![0];
         let arcs = || {
@@ -99,6 +107,7 @@ impl Cuts {
                 by_job.flat_map(|(job, arcs)| arcs.iter().map(move |arc| (job, arc)))
             })
         };
+        // The edges of all rounds, since a period need not be a whole number of sectors.
         for (job, arc) in arcs() {
             for round in 0..problem.rounds(job) {
                 let base = u128::from(round * problem.periods[job]);
@@ -210,12 +219,13 @@ impl Cuts {
 trait Amount: PrimInt + std::fmt::Debug + Send + Sync {}
 impl<T: PrimInt + std::fmt::Debug + Send + Sync> Amount for T {}
 
-/// What one depth of the search needs, allocated once.
+/// The working memory of one depth of the search, allocated once.
 struct Level<W> {
     /// Per resource and cell: demand of the placed jobs − capacity.
     surplus: Vec<Vec<W>>,
-    /// By job: by how much the objective grows for each rotation.
+    /// By job and rotation: the growth of the objective if the job is placed there.
     increments: Vec<Vec<W>>,
+    /// By job: the least of these.
     minima: Vec<W>,
 }
 
@@ -224,7 +234,7 @@ struct Search<'a, 'b, W> {
     budget: &'a mut Budget<'b>,
     levels: Vec<Level<W>>,
     scratch: Vec<W>,
-    /// `twins[k]` is the nearest earlier job with the same arcs: one of the two can be placed first.
+    /// By job: the nearest earlier job with the same arcs; exchanging the two changes nothing.
     twins: Vec<Option<usize>>,
     rotation: Vec<Option<usize>>,
     best: W,
@@ -255,8 +265,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         }
     }
 
-    fn run(mut self, unit: (u128, u128)) -> Found {
-        // Turning all jobs together changes nothing, so the job with the most rotations stays put.
+    fn run(mut self, unit: (u128, u128)) -> SearchOutcome {
+        // Rotating all jobs together changes nothing, so one job can stay at 0: the one whose
+        // branching costs most.
         let root = (0..self.grid.jobs.len())
             .max_by_key(|job| (self.grid.jobs[*job].rotations, usize::MAX - job))
             .expect("a problem has a job");
@@ -270,7 +281,7 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
             let units = value.to_f64().expect("integers have a nearest float");
             units * unit.0 as f64 / unit.1 as f64
         };
-        Found {
+        SearchOutcome {
             shifts: self.best_rotation.iter().map(|rotation| *rotation as u64).collect(),
             objective: objective(self.best),
             bound: objective(open.map_or(self.best, |open| open.min(self.best))),
@@ -278,14 +289,14 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         }
     }
 
-    /// The objective of what lies on level 1.
+    /// The objective of the jobs on level 1.
     fn first_level_excess(&self) -> W {
         let resources = self.levels[1].surplus.iter().zip(&self.grid.weights);
         let cells = resources.flat_map(|(surplus, weights)| surplus.iter().zip(weights));
         cells.fold(W::zero(), |sum, (surplus, weight)| sum + *weight * (*surplus).max(W::zero()))
     }
 
-    /// Writes to level `depth + 1` what level `depth` becomes with `job` at `rotation`.
+    /// Writes level `depth` with `job` added at `rotation` to level `depth + 1`.
     fn place(&mut self, depth: usize, job: usize, rotation: usize) {
         let (from, to) = self.levels.split_at_mut(depth + 1);
         for (to, from) in to[0].surplus.iter_mut().zip(&from[depth].surplus) {
@@ -296,9 +307,10 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         self.rotation[job] = Some(rotation);
     }
 
-    /// For each rotation of `job`, the growth of the objective on top of level `depth`.
+    /// Calculates the growth of the objective for each rotation of `job` on top of level `depth`.
     ///
-    /// Arcs of one height see the same growth per cell, so one prefix sum serves all rotations.
+    /// The growth per cell depends only on an arc's height, so one prefix sum serves all rotations
+    /// of a band.
     fn weigh(&mut self, depth: usize, job: usize) {
         let Self { grid, levels, scratch, budget, .. } = self;
         budget.spend(grid.cells);
@@ -350,6 +362,7 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         let mut open: Option<W> = None;
         for (growth, rotation) in choices {
             let below = placed + growth + slack;
+            // Choices ascend by growth, so what holds for this one holds for all that follow.
             if below >= self.best {
                 break;
             }
@@ -361,16 +374,19 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
             open = self.descend(depth + 1, placed + growth, rest);
             self.rotation[job] = None;
         }
+        // Restores the order of `rest`, which decides ties in `branch`.
         rest.push(job);
         let last = rest.len() - 1;
         rest.swap(place, last);
         open
     }
 
-    /// The job with the fewest rotations that can still beat the best, and those rotations by growth.
+    /// The place in `rest` of the job with the fewest rotations that can still beat the best, and
+    /// those rotations in ascending order of growth.
     fn branch(&self, depth: usize, bound: W, rest: &[usize]) -> (usize, Vec<(W, usize)>) {
         let Level { increments, minima, .. } = &self.levels[depth];
         let viable = |job: usize| {
+            // The other jobs add at least `bound` − this job's minimum.
             let allowed = self.best - bound + minima[job];
             let range = self.twin_range(job);
             increments[job]
@@ -389,8 +405,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         (place, choices)
     }
 
-    /// Of jobs with the same arcs, a later one is never turned less than an earlier one: exchanging
-    /// them changes nothing. The root, at rotation 0, is the first of its kind.
+    /// The rotations of a job that need to be searched: among jobs with the same arcs, a later one
+    /// is never rotated less than an earlier one, since exchanging them changes nothing. The root,
+    /// at rotation 0, is the first of its kind.
     fn twin_range(&self, job: usize) -> std::ops::RangeInclusive<usize> {
         let later = (job + 1..self.twins.len()).find(|later| self.twins[*later] == Some(job));
         let low = self.twins[job].and_then(|twin| self.rotation[twin]).unwrap_or(0);
@@ -398,8 +415,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         low..=high
     }
 
-    /// A first solution: jobs one after another at their best rotation, then turned one by one while
-    /// that helps, from several orders.
+    /// First solutions, which let the search prune from its first node on: jobs are placed one
+    /// after another at their best rotation, then rotated one by one while that helps, in several
+    /// orders.
     fn descend_greedily(&mut self, root: usize) {
         let jobs = self.grid.jobs.len();
         for first in 0..jobs {
@@ -438,7 +456,8 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         }
     }
 
-    /// Where `job` adds least to the jobs that have a rotation, and the objective then.
+    /// The first rotation at which `job` adds least to the jobs that have a rotation, and the
+    /// objective with it.
     fn best_turn(&mut self, rotation: &[Option<usize>], job: usize) -> (usize, W) {
         let base = self.overlay(rotation);
         self.weigh(1, job);
@@ -447,8 +466,9 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         (turn.expect("the least growth is one of them"), base + least)
     }
 
-    /// Lays the given rotations on level 1 and returns their objective.
+    /// Writes the jobs with these rotations to level 1 and returns their objective.
     fn overlay(&mut self, rotation: &[Option<usize>]) -> W {
+        // Called only before and after `descend`, when level 1 is free.
         let Self { grid, levels, .. } = self;
         let (empty, level) = levels.split_at_mut(1);
         for (to, from) in level[0].surplus.iter_mut().zip(&empty[0].surplus) {
@@ -467,7 +487,7 @@ impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
         self.first_level_excess()
     }
 
-    /// Moves each job to the middle of the rotations that are as good as its own while the others
+    /// Moves each job but the root to the middle of its equally good rotations while the others
     /// stay, so that drift to either side costs nothing for as long as possible.
     fn centre(&mut self, root: usize) {
         for job in (0..self.grid.jobs.len()).filter(|job| *job != root) {
@@ -514,8 +534,9 @@ fn add_arcs<W: Amount>(surplus: &mut [Vec<W>], job: &GridJob<W>, turn: usize, ce
     }
 }
 
-/// Prefix sums over two turns of one period of the growth of excess if a demand of `height` is
-/// added to a cell and to its repetitions in the other periods.
+/// Prefix sums of the growth of excess if a demand of `height` is added to a cell and to its
+/// repetitions in the other periods; over two periods, so that an arc across the end of the first
+/// one is a single difference.
 fn prefix_growth<W: Amount>(
     surplus: &[W],
     weights: &[W],

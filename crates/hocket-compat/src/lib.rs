@@ -1,10 +1,11 @@
-//! Which training jobs can take turns on a link, how far each must be shifted, and what it is worth.
+//! Which training jobs can take turns on a link, how far each must be shifted, and the score that
+//! this reaches.
 //!
 //! A job's period is rolled up into a circle; jobs that share a link are laid on a unified circle
 //! whose perimeter is a common multiple of their periods, and rotated until their summed demand
 //! exceeds the link's capacity as little as possible (HotNets'22 section 3; NSDI'24 section 3,
 //! Table 1, Equations 1 to 5). The affinity graph carries the shifts of single links to a whole
-//! cluster. Nothing here simulates: it is arithmetic on profiles.
+//! cluster. Everything here is arithmetic on profiles; nothing is simulated.
 
 pub mod affinity;
 mod arcs;

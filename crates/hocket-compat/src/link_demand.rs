@@ -1,5 +1,5 @@
-//! What jobs ask of one link, or of one GPU, over its unified circle, and how much of that exceeds
-//! what there is under given time-shifts: exact, in integers, with shifts in picoseconds.
+//! The demand of jobs on one link or GPU over its unified circle, and by how much it exceeds the
+//! capacity under given time-shifts: exact, in integers, with shifts in picoseconds.
 
 use hocket_scenario::Profile;
 
@@ -8,7 +8,7 @@ use crate::error::CompatError;
 use crate::perimeter::unified_perimeter;
 use crate::problem::JointLink;
 
-/// The demand of the jobs on one link or GPU. Jobs are named by their place here.
+/// The demand of jobs on one link or GPU. A job is identified by its place among these jobs.
 pub(crate) struct Demand {
     perimeter_ps: u64,
     /// Bits per second, or a number of jobs.
@@ -21,7 +21,8 @@ struct JobDemand {
     arcs: Vec<Arc>,
 }
 
-/// Where demand rises or falls. In the order of the sweep: at equal places falls come before rises.
+/// Where demand rises or falls, ordered as the sweep visits them: at equal positions, falls come
+/// before rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Edge {
     at_ps: u64,
@@ -30,11 +31,11 @@ struct Edge {
 }
 
 impl Demand {
-    /// On `link`, by place in its crossings; `strict` counts jobs instead of demand.
+    /// The demand on `link`, by place in its crossings; `strict` counts jobs instead of demand.
     ///
     /// # Errors
-    /// If the capacity is zero, a job does not exist, the periods have no usable common multiple, or
-    /// demands do not add up within 64 bits.
+    /// If the capacity is zero, a job does not exist, the periods have no usable common multiple,
+    /// or demands do not add up within 64 bits.
     pub(crate) fn on_link(
         jobs: &[Profile],
         link: &JointLink,
@@ -51,14 +52,15 @@ impl Demand {
             demands.push(JobDemand { period_ps: profile.period().as_ps(), arcs });
             profiles.push(profile.clone());
         }
+        // If even the sum of all peaks fits in 64 bits, the sweep can add demands without checks.
         let peaks = demands.iter().map(|job| job.arcs.iter().map(|arc| arc.height).max());
         peaks.flatten().try_fold(0u64, u64::checked_add).ok_or(CompatError::Overflow)?;
         let capacity = if strict { 1 } else { link.capacity.as_bps() };
         Ok(Self { perimeter_ps: unified_perimeter(&profiles)?.as_ps(), capacity, jobs: demands })
     }
 
-    /// On a GPU that the jobs of `group` share, by place in the group: one of them can compute at a
-    /// time.
+    /// The demand on a GPU that the jobs of `group` share, by place in the group: only one of them
+    /// can compute at a time.
     ///
     /// # Errors
     /// If a job does not exist, or the periods have no usable common multiple.
@@ -72,24 +74,25 @@ impl Demand {
         })
     }
 
-    /// The score (Equation 2) when the job at place j is delayed by `shifts_ps[j]`.
+    /// The score (Equation 2) if the job at place j is delayed by `shifts_ps[j]`.
     pub(crate) fn score(&self, shifts_ps: &[u64]) -> f64 {
         1.0 - self.shortfall(shifts_ps)
     }
 
-    /// By how much the score falls short of 1.
+    /// 1 − the score.
     pub(crate) fn shortfall(&self, shifts_ps: &[u64]) -> f64 {
         let circle = self.perimeter_ps as f64 * self.capacity as f64;
         self.excess(shifts_ps) as f64 / circle
     }
 
-    /// Equation 1 integrated over the circle: a sweep over the edges of all arcs.
+    /// Equation 1 integrated over the circle, in picoseconds × units of capacity.
     pub(crate) fn excess(&self, shifts_ps: &[u64]) -> u128 {
         let mut edges: Vec<Edge> = Vec::new();
         for (job, shift_ps) in self.jobs.iter().zip(shifts_ps) {
             job.push_edges(*shift_ps, self.perimeter_ps, &mut edges);
         }
-        // Every fall has its rise at an earlier place.
+        // Falls first: demand then never exceeds the sum of peaks. It never falls below 0 either,
+        // since every fall has its rise at an earlier position.
         edges.sort_unstable();
         let mut demand = 0u64;
         let mut position = 0u64;
@@ -103,13 +106,13 @@ impl Demand {
         total
     }
 
-    /// How many edges [`excess`](Self::excess) goes through.
+    /// The number of edges that [`excess`](Self::excess) visits.
     pub(crate) fn edges(&self) -> usize {
         let rounds = |job: &JobDemand| (self.perimeter_ps / job.period_ps) as usize;
         self.jobs.iter().map(|job| 2 * job.arcs.len() * rounds(job)).sum()
     }
 
-    /// Where the demand of the job at `place` changes, within its period.
+    /// The times within its period at which the demand of the job at `place` changes, ascending.
     pub(crate) fn edges_ps(&self, place: usize) -> Vec<u64> {
         let arcs = self.jobs[place].arcs.iter();
         let mut edges: Vec<u64> = arcs.flat_map(|arc| [arc.start, arc.end]).collect();
@@ -135,6 +138,7 @@ impl JobDemand {
                 let start = first + round * self.period_ps;
                 let end = start + (arc.end - arc.start);
                 push(start, end.min(perimeter_ps), arc.height);
+                // The sweep starts at 0, so an arc across the seam of the circle becomes two.
                 if end > perimeter_ps {
                     push(0, end - perimeter_ps, arc.height);
                 }

@@ -1,4 +1,5 @@
-//! The perimeter of the unified circle of jobs that share a link (HotNets'22 section 3; NSDI'24 section 3).
+//! The perimeter of the unified circle of jobs that share a link (HotNets'22 section 3; NSDI'24
+//! section 3).
 
 use hocket_des::Duration;
 use hocket_scenario::Profile;
@@ -6,17 +7,17 @@ use num_integer::Integer;
 
 use crate::error::CompatError;
 
-/// The most iterations of one job that a unified circle may hold. With more, a rotation of the job
-/// is finer than a degree: the periods do not fit, and pretending that they do would only hide it.
+/// The most iterations of one job on a unified circle. With more, all rotations of the job lie
+/// within half a degree (Equation 4): the periods do not fit, and an answer would only hide that.
 pub const MAX_ROUNDS: u64 = 720;
 
-/// The longest unified circle, 26 days: sums of a few places on it fit in 64 bits.
+/// The longest unified circle, 26 days: sums of a few positions on it fit in 64 bits.
 pub const LONGEST_PERIMETER: Duration = Duration::from_ps(u64::MAX / 8);
 
 /// The perimeter of the unified circle: the least common multiple of the jobs' periods.
 ///
 /// # Errors
-/// If there is no job, one of them would go round more than [`MAX_ROUNDS`] times, or the circle
+/// If there is no job, one of them would have more than [`MAX_ROUNDS`] iterations, or the circle
 /// would be longer than [`LONGEST_PERIMETER`].
 pub fn unified_perimeter(jobs: &[Profile]) -> Result<Duration, CompatError> {
     let incommensurate = CompatError::Incommensurate { rounds_limit: MAX_ROUNDS };
@@ -24,6 +25,7 @@ pub fn unified_perimeter(jobs: &[Profile]) -> Result<Duration, CompatError> {
     let mut perimeter = 1u64;
     for job in jobs {
         let period = job.period().as_ps();
+        // The multiple never shrinks, so the first job that makes it too long decides.
         perimeter = (perimeter / perimeter.gcd(&period))
             .checked_mul(period)
             .filter(|perimeter| perimeter / shortest <= MAX_ROUNDS)

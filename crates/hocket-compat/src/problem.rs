@@ -1,5 +1,5 @@
-//! The one form in which every question of compatibility is solved: jobs with periods, and resources
-//! (links, or GPUs that jobs share) on which each job occupies arcs of its circle.
+//! The one form that all solvers read: jobs with periods, and resources (links, or GPUs that jobs
+//! share) on which each job occupies arcs of its circle.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::perimeter::unified_perimeter;
 /// Jobs that share one link (NSDI'24 Table 1: `J^l`, `bw_circle_j`, `C^l`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LinkProblem {
-    /// What the link carries, `C^l`.
+    /// The link's capacity, `C^l`.
     pub capacity: Rate,
-    /// What each job asks for.
+    /// The demand of each job.
     pub jobs: Vec<Profile>,
-    /// Jobs (indices into `jobs`) that share a GPU: within a group, compute phases (all that is not an Up phase) may not overlap
-    /// (HotNets'22 section 5, "GPU multi-tenancy").
+    /// Jobs (indices into `jobs`) that share a GPU: within a group, compute phases (all that is not
+    /// an Up phase) may not overlap (HotNets'22 section 5, "GPU multi-tenancy").
     pub gpu_groups: Vec<Vec<usize>>,
 }
 
@@ -27,7 +27,7 @@ pub struct LinkProblem {
 /// section 5: the perimeter is a common multiple of all their periods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JointProblem {
-    /// What each job asks for at one NIC.
+    /// The demand of each job at one NIC.
     pub jobs: Vec<Profile>,
     /// The links that jobs cross.
     pub links: Vec<JointLink>,
@@ -38,18 +38,20 @@ pub struct JointProblem {
 /// A link in a [`JointProblem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JointLink {
-    /// What the link carries.
+    /// The link's capacity.
     pub capacity: Rate,
-    /// Which jobs cross it, and with how many flows: a job loads the link with its demand × flows.
+    /// The jobs that cross it, each with its number of flows: a job's demand on the link is its
+    /// profile × flows.
     pub crossings: Vec<(usize, u32)>,
-    /// How many links of the fabric this one stands for: its weight in the mean score.
+    /// The number of links of the fabric that this one represents: its weight in the mean score.
     pub multiplicity: u32,
 }
 
-/// What jobs compete for. `weight` is what one unit of excess counts in the objective.
+/// A link or a GPU, for which jobs compete.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
     pub(crate) capacity: u64,
+    /// The objective per unit of excess and tick.
     pub(crate) weight: u128,
     /// By job; empty where the job does not use the resource.
     pub(crate) arcs: Vec<Vec<Arc>>,
@@ -57,26 +59,26 @@ pub(crate) struct Resource {
 
 /// Minimise the weighted excess over all resources by one shift per job.
 ///
-/// Times are in ticks, the greatest common divisor of all times, and heights in that of all
-/// heights: small numbers keep sums exact and fast.
+/// Times are in units of their greatest common divisor, the tick, and heights in units of theirs:
+/// small numbers keep sums exact and fast.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     pub(crate) tick_ps: u64,
     pub(crate) perimeter: u64,
     pub(crate) periods: Vec<u64>,
     pub(crate) resources: Vec<Resource>,
-    /// A solution whose objective reaches this breaks a constraint.
+    /// A solution whose objective reaches this lets jobs on one GPU compute at the same time.
     pub(crate) forbidden: u128,
     /// score = 1 − objective ÷ `scale`.
     pub(crate) scale: u128,
 }
 
-/// Below this no sum of a search overflows.
+/// Below this no sum of a search overflows: even two objectives add up in 128 bits with a sign.
 const MOST_EXCESS: u128 = 1 << 126;
 
 impl Problem {
-    /// The same with each tick in so many parts, if no sum of a search can overflow then. `tick_ps` stays
-    /// that of a whole one.
+    /// The same problem with each tick divided into `parts`, if no sum of a search can overflow
+    /// then. `tick_ps` remains the length of an undivided tick.
     pub(crate) fn refined(&self, parts: u64) -> Option<Self> {
         let mut finer = self.clone();
         finer.perimeter = self.perimeter.checked_mul(parts)?;
@@ -95,7 +97,7 @@ impl Problem {
 }
 
 impl LinkProblem {
-    /// The problem in the form that the solvers read; `strict` counts jobs instead of demand, so
+    /// This problem in the form that the solvers read; `strict` counts jobs instead of demand, so
     /// that a score of 1 means at most one job at any point of the circle (HotNets'22 section 3).
     pub(crate) fn build(&self, strict: bool) -> Result<Problem, CompatError> {
         let link = JointLink {
@@ -113,6 +115,7 @@ impl LinkProblem {
 }
 
 impl JointProblem {
+    /// This problem in the form that the solvers read; `strict` as for [`LinkProblem::build`].
     pub(crate) fn build(&self, strict: bool) -> Result<Problem, CompatError> {
         self.check_names()?;
         let Self { jobs, links, gpu_groups } = self;
@@ -131,6 +134,8 @@ impl JointProblem {
             height: arc.height / unit,
         };
         let sending = |arc: Arc| in_units(arc, if strict { 1 } else { unit_bps });
+        // The objective sums excess ÷ capacity over links: the common multiple keeps it in
+        // integers.
         let common = links
             .iter()
             .try_fold(1u128, |lcm, link| checked_lcm(lcm, u128::from(capacity(link))))
@@ -151,13 +156,15 @@ impl JointProblem {
             .checked_mul(u128::from(perimeter))
             .and_then(|product| product.checked_mul(links_in_all))
             .ok_or(CompatError::Overflow)?;
+        // One tick of overlap on a GPU outweighs whatever happens on links, so a minimum avoids it
+        // if any shifts do.
         let forbidden = worst(&resources, perimeter).ok_or(CompatError::Overflow)? + 1;
         resources.extend(gpu_groups.iter().map(|group| Resource {
             capacity: 1,
             weight: forbidden,
             arcs: gpu_arcs(jobs, group, |arc| in_units(arc, 1)),
         }));
-        // Proves that no sum of a search can overflow.
+        // Checked here once, so that the searches can add without checks.
         worst(&resources, perimeter)
             .filter(|worst| *worst < MOST_EXCESS)
             .ok_or(CompatError::Overflow)?;
@@ -185,6 +192,7 @@ impl JointProblem {
 }
 
 impl Problem {
+    /// The number of a job's iterations on the circle, `r_j`.
     pub(crate) fn rounds(&self, job: usize) -> u64 {
         self.perimeter / self.periods[job]
     }
@@ -206,7 +214,7 @@ fn edges(jobs: &[Profile]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The objective if all demands lay on top of each other all the time.
+/// An objective that no shifts exceed: every demand at every time. `None` if it exceeds 128 bits.
 fn worst(resources: &[Resource], perimeter: u64) -> Option<u128> {
     resources.iter().try_fold(0u128, |sum, resource| {
         let demand: u128 = resource.arcs.iter().flatten().map(|arc| u128::from(arc.height)).sum();
@@ -222,7 +230,8 @@ fn link_arcs(
     scaled: impl Fn(Arc) -> Arc,
 ) -> Result<Vec<Vec<Arc>>, CompatError> {
     let mut arcs = vec![Vec::new(); jobs.len()];
-    // Arcs of one job never overlap, so a job that stands twice is one with more flows.
+    // The solvers rely on arcs of one job that never overlap: a job that is listed twice becomes
+    // one with the sum of flows.
     let mut flows_by_job: BTreeMap<usize, u32> = BTreeMap::new();
     for &(job, flows) in &link.crossings {
         let sum = flows_by_job.entry(job).or_default();
@@ -242,6 +251,8 @@ fn gpu_arcs(jobs: &[Profile], group: &[usize], scaled: impl Fn(Arc) -> Arc) -> V
     arcs
 }
 
+/// The least common multiple; `None` if it exceeds 128 bits.
 pub(crate) fn checked_lcm(a: u128, b: u128) -> Option<u128> {
+    // Divided first, so that only the result itself can overflow.
     (a / a.gcd(&b)).checked_mul(b)
 }

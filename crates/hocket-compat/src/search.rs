@@ -1,18 +1,20 @@
-//! What a search is asked, what it may take, and what it found: the same for both solvers and for a climb.
+//! Options, budget and outcome of a search, shared by both solvers and by the cluster-wide climb.
 
 use std::time::Instant;
 
-/// Over which shifts the optimum is sought.
+/// The shifts among which the optimum is sought.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Rotations in steps of at most this many degrees of the unified circle (NSDI'24 uses 5). Where
-    /// no usable number of steps is a multiple of every job's rounds, all shifts are considered.
+    /// Rotations in steps of at most this many degrees of the unified circle (NSDI'24 uses 5).
+    /// Where no usable number of steps is a multiple of every job's rounds, all shifts are
+    /// considered.
     Precision {
         /// The step, in degrees.
         degrees: f64,
     },
-    /// All shifts: the optimum is found from the edges of the phases. Where half of the limits does
-    /// not suffice to prove it, or there are more than 64 jobs, steps of 5 degrees are searched too.
+    /// All shifts: the optimum follows from the edges of the phases. If half of the time and steps
+    /// does not suffice to prove it, or there are more than 64 jobs, steps of 5 degrees are
+    /// searched too.
     Exact,
 }
 
@@ -22,16 +24,17 @@ pub struct SolveOptions<'a> {
     pub method: Method,
     /// Count jobs instead of demand: at most one job may send at a time (HotNets'22 section 3).
     pub strict: bool,
-    /// After this long, the best found so far is returned with the bound proven by then.
+    /// After this time, the search ends with its best shifts and the bound proven so far.
     pub time_limit: std::time::Duration,
-    /// The same after about so many steps, with the same answer on every machine. A step is one cell
-    /// of the circle, or one shift of a job, that the search looks at.
+    /// After about this number of steps, the search ends in the same manner, with the same answer
+    /// on every machine. A step is one cell of the circle, or one shift of a job, that the search
+    /// evaluates.
     pub step_limit: u64,
-    /// Asked now and then; `true` ends the search like the time limit does.
+    /// Called from time to time; `true` ends the search as the time limit does.
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// What a search may take.
+/// The time and steps that a search has left.
 pub(crate) struct Budget<'a> {
     deadline: Option<Instant>,
     steps_left: u64,
@@ -40,18 +43,20 @@ pub(crate) struct Budget<'a> {
     spent: bool,
 }
 
-/// What a search found, in its own units of shift.
-pub(crate) struct Found {
+/// The result of a search, with shifts in the units of its solver: ticks or sectors.
+pub(crate) struct SearchOutcome {
     /// By job, below its period.
     pub(crate) shifts: Vec<u64>,
     /// Excess in the problem's units; between two ticks a shift may leave a fraction.
     pub(crate) objective: f64,
+    /// No shifts have a lower objective.
     pub(crate) bound: f64,
+    /// Whether the objective is proven to be the minimum.
     pub(crate) proven: bool,
 }
 
 impl Default for SolveOptions<'_> {
-    /// 5 degrees, demand form, ten seconds, any number of steps.
+    /// 5 degrees (NSDI'24 section 5.1), demand form, ten seconds, any number of steps.
     fn default() -> Self {
         Self {
             method: Method::Precision { degrees: 5.0 },
@@ -76,20 +81,21 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Counts steps.
     pub(crate) fn spend(&mut self, steps: usize) {
         self.steps_left = self.steps_left.saturating_sub(steps as u64);
         self.spent |= self.steps_left == 0;
     }
 
-    /// Whether the search must end, as far as is known without a look at the clock.
+    /// Whether the search must end, without reading the clock.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent
     }
 
-    /// Counts a node; whether the search must end. The clock is read every 256 nodes.
+    /// Counts a node; returns whether the search must end.
     pub(crate) fn exhausted(&mut self) -> bool {
         self.nodes += 1;
+        // `interrupted` may wait for the lock of Python's interpreter, which costs more than a
+        // small node.
         if !self.spent && self.nodes.is_multiple_of(256) {
             self.spent = self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
                 || (self.interrupted)();

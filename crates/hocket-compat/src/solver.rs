@@ -1,25 +1,26 @@
-//! Asking for time-shifts: at a precision in degrees or over continuous shifts, with a time limit,
-//! and with what has been proven said in the answer.
+//! Time-shifts for one link or several, at a precision in degrees or over continuous shifts, within
+//! limits of time and steps. Chooses between the two solvers; the answer reports what is proven.
 
 use hocket_des::Duration;
 
 use crate::error::CompatError;
 use crate::problem::{JointProblem, LinkProblem, Problem};
-use crate::search::{Budget, Found, Method, SolveOptions};
+use crate::search::{Budget, Method, SearchOutcome, SolveOptions};
 use crate::{exact, grid};
 
-/// Up to this many ticks on the perimeter, the grid search over all ticks is the faster exact one
-/// (`benches/solver.rs`: 6 jobs take 0.3 s against 1.8 s).
+/// Up to this many ticks on the perimeter, the grid search over all ticks is faster than the exact
+/// search (`benches/solver.rs`: 6 jobs take 0.3 s against 1.8 s).
 const FINE_GRID: u64 = 360;
 
-/// Steps of the perimeter among which the middle of equally good shifts is looked for: a fine one is
-/// 0.005 degrees off at most.
+/// The number of steps of the perimeter among which the middle of equally good shifts is chosen: at
+/// most 0.005 degrees from the true middle.
 const CENTRING_STEPS: u64 = 1 << 16;
 
-/// The steps in which is searched what all shifts take too long for: NSDI'24 section 5.1.
+/// The precision of the search that replaces one over all shifts if that takes too long: NSDI'24
+/// section 5.1.
 const FALLBACK_DEG: f64 = 5.0;
 
-/// The answer for one link, or for several with one shift per job.
+/// Time-shifts for one link, or for several links with one shift per job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     /// The score reached (Equation 2), with several links their mean.
@@ -32,18 +33,19 @@ pub struct Solution {
     pub perimeter: Duration,
     /// By job: the delay of its next iteration, below its period (Equation 5).
     pub time_shifts: Vec<Duration>,
-    /// By job: the same as an angle of the unified circle, below 360/r_j degrees (Equation 4).
+    /// By job: the same delay as an angle of the unified circle, below 360/r_j degrees (Equation
+    /// 4).
     pub rotations_deg: Vec<f64>,
-    /// The step between the rotations among which these shifts were found, in degrees; 0 for all.
+    /// The step between the rotations that were searched, in degrees; 0 for all shifts.
     pub precision_deg: f64,
-    /// How many partial placements were looked at.
+    /// The number of partial placements that the search visited.
     pub nodes: u64,
 }
 
 /// The time-shifts of jobs on one link that maximise the compatibility score (NSDI'24 Table 1).
 ///
-/// Of all optimal rotations, each job gets the middle of its interval, the others staying: drift to
-/// either side then costs nothing for as long as possible.
+/// Among equally good shifts, each job gets the middle of its interval while the others stay: drift
+/// to either side then costs nothing for as long as possible.
 ///
 /// # Errors
 /// If there is no job, the capacity is zero, a job index is out of range, the periods have no
@@ -65,11 +67,12 @@ pub fn solve_joint(
 }
 
 fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
-    let Searched { found, steps, precision_deg, nodes } = match options.method {
+    let SolverOutcome { found, steps, precision_deg, nodes } = match options.method {
         Method::Precision { degrees } => in_steps(problem, degrees, options)?,
         Method::Exact => over_all_shifts(problem, options)?,
     };
     if found.objective >= problem.forbidden as f64 {
+        // Only a completed search shows that no shifts keep the jobs of a GPU apart.
         return Err(if found.proven { CompatError::GpuConflict } else { CompatError::Stopped });
     }
     Ok(Solution {
@@ -84,9 +87,10 @@ fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Soluti
     })
 }
 
-/// What a solver found, with shifts in `steps` of the perimeter.
-struct Searched {
-    found: Found,
+/// The outcome of a solver that divided the perimeter into `steps`.
+struct SolverOutcome {
+    /// With shifts in steps.
+    found: SearchOutcome,
     steps: u64,
     /// 0 if all shifts were considered.
     precision_deg: f64,
@@ -97,25 +101,28 @@ fn in_steps(
     problem: &Problem,
     degrees: f64,
     options: &SolveOptions<'_>,
-) -> Result<Searched, CompatError> {
+) -> Result<SolverOutcome, CompatError> {
     check_precision(degrees)?;
     let Some(sectors) = grid::sectors(problem, degrees) else {
         return at_ticks(problem, options);
     };
     let precision_deg = 360.0 / sectors as f64;
     let ticks = problem.perimeter;
-    // An optimum over all shifts puts edges on edges, so it lies on the grid of ticks: where that is
-    // part of the grid asked for, it is enough to search there.
+    // An optimum over all shifts puts edges on edges, so it lies on the grid of ticks: if that is
+    // part of the requested grid, searching the ticks is enough.
     let steps = if sectors.is_multiple_of(ticks) { ticks } else { sectors };
     let mut budget = Budget::new(options);
     let found = grid::solve(problem, steps, &mut budget)?;
-    Ok(Searched { found, steps, precision_deg, nodes: budget.nodes })
+    Ok(SolverOutcome { found, steps, precision_deg, nodes: budget.nodes })
 }
 
-/// All shifts, with each job in the middle of those that are equally good.
-fn over_all_shifts(problem: &Problem, options: &SolveOptions<'_>) -> Result<Searched, CompatError> {
+/// The optimum over all shifts, with each job in the middle of its equally good shifts.
+fn over_all_shifts(
+    problem: &Problem,
+    options: &SolveOptions<'_>,
+) -> Result<SolverOutcome, CompatError> {
     let searched = best_of_all_shifts(problem, options)?;
-    // On a coarse grid of ticks the middle may lie between two.
+    // On a coarse grid of ticks, the middle may lie between two ticks.
     let parts = CENTRING_STEPS / searched.steps;
     if searched.precision_deg > 0.0 || parts < 2 {
         return Ok(searched);
@@ -123,16 +130,16 @@ fn over_all_shifts(problem: &Problem, options: &SolveOptions<'_>) -> Result<Sear
     let Some(finer) = problem.refined(parts) else { return Ok(searched) };
     let shifts = exact::centred(&finer, &searched.found.shifts, parts);
     let steps = searched.steps * parts;
-    Ok(Searched { found: Found { shifts, ..searched.found }, steps, ..searched })
+    Ok(SolverOutcome { found: SearchOutcome { shifts, ..searched.found }, steps, ..searched })
 }
 
-/// All shifts, for half of what the search may take. What is not proven by then, or has too many jobs,
-/// is also searched in steps with the other half, where a good answer comes sooner; the better of the
-/// two is the answer.
+/// The optimum over all shifts, searched with half of the budget. If it is not proven by then, or
+/// there are too many jobs, the other half goes to a search in steps, which finds a good answer
+/// sooner; the better of both is the answer.
 fn best_of_all_shifts(
     problem: &Problem,
     options: &SolveOptions<'_>,
-) -> Result<Searched, CompatError> {
+) -> Result<SolverOutcome, CompatError> {
     if problem.perimeter <= FINE_GRID {
         return at_ticks(problem, options);
     }
@@ -149,17 +156,19 @@ fn best_of_all_shifts(
     if exact.found.proven || no_steps || (options.interrupted)() {
         return Ok(exact);
     }
-    // Sums of cells may be too large where those of edges are not.
+    // Sums over cells may overflow where sums over edges do not.
     let Ok(stepped) = in_steps(problem, FALLBACK_DEG, &half) else { return Ok(exact) };
     let nodes = exact.nodes + stepped.nodes;
+    // Steps are a subset of all shifts, so the bound of the exact search holds for both.
     let bound = exact.found.bound;
     let better = if stepped.found.objective < exact.found.objective { stepped } else { exact };
     let proven = better.found.objective <= bound;
-    Ok(Searched { found: Found { bound, proven, ..better.found }, nodes, ..better })
+    Ok(SolverOutcome { found: SearchOutcome { bound, proven, ..better.found }, nodes, ..better })
 }
 
-/// All shifts, which an optimum on the grid of ticks stands for: by that grid where it is small.
-fn at_ticks(problem: &Problem, options: &SolveOptions<'_>) -> Result<Searched, CompatError> {
+/// The optimum over all shifts, which lies on the grid of ticks: a search of that grid if it is
+/// small, otherwise of the edges.
+fn at_ticks(problem: &Problem, options: &SolveOptions<'_>) -> Result<SolverOutcome, CompatError> {
     let steps = problem.perimeter;
     let mut budget = Budget::new(options);
     let found = if steps > FINE_GRID {
@@ -167,11 +176,11 @@ fn at_ticks(problem: &Problem, options: &SolveOptions<'_>) -> Result<Searched, C
     } else {
         grid::solve(problem, steps, &mut budget)?
     };
-    Ok(Searched { found, steps, precision_deg: 0.0, nodes: budget.nodes })
+    Ok(SolverOutcome { found, steps, precision_deg: 0.0, nodes: budget.nodes })
 }
 
-/// Equation 5 for a shift in steps, rounded to the nearest picosecond. Shifts are below the job's
-/// period already.
+/// Equation 5 for a shift in steps, rounded to the nearest picosecond. The equation's modulo is not
+/// needed: solvers return shifts below the job's period.
 fn time_shift(problem: &Problem, shift: u64, steps: u64) -> Duration {
     let perimeter_ps = u128::from(problem.perimeter) * u128::from(problem.tick_ps);
     let ps = (u128::from(shift) * perimeter_ps + u128::from(steps) / 2) / u128::from(steps);

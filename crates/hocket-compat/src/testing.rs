@@ -1,4 +1,4 @@
-//! Profiles in milliseconds and gigabits per second, for tests here and in `tests/`.
+//! Builders of profiles in milliseconds and gigabits per second, for tests here and in `tests/`.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{Phase, Profile};

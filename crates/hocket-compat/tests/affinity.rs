@@ -1,4 +1,4 @@
-//! Theorem 1 of NSDI'24 on random graphs, and what happens to loops.
+//! Theorem 1 of NSDI'24 on random graphs, and the treatment of loops.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ fn perimeter(iterations_ps: &[u64], edges: &Edges) -> u64 {
     edges.iter().fold(1, |lcm, (job, _)| lcm.lcm(&iterations_ps[*job]))
 }
 
-/// Whether the circle of a link under `shifts` is the solver's circle, turned as a whole.
+/// Whether the circle of a link under `shifts` is the solver's circle, turned as a whole: tries
+/// every turn.
 fn turned_as_a_whole(iterations_ps: &[u64], edges: &Edges, shifts: &[Option<u64>]) -> bool {
     (0..perimeter(iterations_ps, edges)).any(|turn| {
         edges.iter().all(|(job, weight)| {
@@ -37,15 +38,15 @@ fn turned_as_a_whole(iterations_ps: &[u64], edges: &Edges, shifts: &[Option<u64>
     })
 }
 
-/// The proof of Appendix A as a program: walks from `job` over all links and reduces nothing.
-fn walk_unreduced(links: &[Edges], job: usize, shift: i128, found: &mut Vec<Option<i128>>) {
-    found[job] = Some(shift);
+/// The proof of Appendix A as a program: walks from `job` over all links without reducing shifts.
+fn walk_unreduced(links: &[Edges], job: usize, shift: i128, shifts: &mut Vec<Option<i128>>) {
+    shifts[job] = Some(shift);
     for edges in links {
-        let Some((_, own)) = edges.iter().find(|(other, _)| *other == job) else { continue };
-        for (other, weight) in edges {
-            if found[*other].is_none() {
-                let next = shift - i128::from(*own) + i128::from(*weight);
-                walk_unreduced(links, *other, next, found);
+        let Some((_, inward)) = edges.iter().find(|(other, _)| *other == job) else { continue };
+        for (other, outward) in edges {
+            if shifts[*other].is_none() {
+                let next = shift - i128::from(*inward) + i128::from(*outward);
+                walk_unreduced(links, *other, next, shifts);
             }
         }
     }
@@ -60,6 +61,7 @@ fn loop_free() -> impl Strategy<Value = (Vec<u64>, Vec<Edges>)> {
         let mut component: Vec<usize> = (0..iterations.len()).collect();
         let mut links: Vec<Edges> = Vec::new();
         for wish in wishes {
+            // At most one job of each component, so that no edge closes a loop.
             let mut joined = BTreeSet::new();
             let known = wish.into_iter().filter(|(job, _)| *job < iterations.len());
             let edges: Edges = known
@@ -70,8 +72,8 @@ fn loop_free() -> impl Strategy<Value = (Vec<u64>, Vec<Edges>)> {
                 continue;
             }
             let name = component[edges[0].0];
-            for own in component.iter_mut().filter(|own| joined.contains(own)) {
-                *own = name;
+            for each in component.iter_mut().filter(|each| joined.contains(each)) {
+                *each = name;
             }
             links.push(edges);
         }
@@ -301,8 +303,8 @@ fn a_gap_within_the_tolerance_closes() {
 
 #[test]
 fn a_loop_of_unlike_periods_may_close_a_whole_iteration_away() {
-    // Iterations of 4, 6 and 9: modulo their common divisor 1 every loop closes, but not where plain
-    // breadth-first search puts the jobs.
+    // Iterations of 4, 6 and 9: modulo their common divisor 1 every loop closes, but not where
+    // plain breadth-first search puts the jobs.
     let links = [vec![(0, 0), (1, 1)], vec![(1, 3), (2, 4)], vec![(2, 8), (0, 2)]];
     let graph = graph(&[4, 6, 9], &links);
     assert!(graph.traverse(0, EXACT).components[0].closes());

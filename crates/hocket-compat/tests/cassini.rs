@@ -1,5 +1,4 @@
-//! Rankings of candidates, against what can be worked out by hand and against the score of the
-//! shifts that come out.
+//! Rankings of candidates, against results by hand and against the scores of the returned shifts.
 
 #[path = "../src/testing.rs"]
 mod testing;
@@ -70,7 +69,7 @@ struct Frustrated {
     ring: Candidate,
 }
 
-/// Three jobs that send half of the time, each pair on a link of its own: not all three pairs can
+/// Three jobs that send half of the time, and a link for each pair of them: not all three pairs can
 /// take turns.
 fn frustrated() -> Frustrated {
     let ring = [on(0, 0, 1), on(1, 0, 1), on(1, 1, 1), on(2, 1, 1), on(2, 2, 1), on(0, 2, 1)];
@@ -78,7 +77,7 @@ fn frustrated() -> Frustrated {
     Frustrated { jobs, links: links(&[40; 3]), ring: candidate(&ring) }
 }
 
-/// The score of each link of `placement`, from the shifts and nothing else.
+/// Asserts that each link of `placement` has the score of its shifts.
 fn assert_scores_are_those_of_the_shifts(
     jobs: &[CassiniJob],
     links: &[CassiniLink],
@@ -98,7 +97,7 @@ fn assert_scores_are_those_of_the_shifts(
             demands.push(demand.expect("only rates have changed"));
             shifts.push(placement.time_shifts[crossing.job].expect("the job shares the link"));
         }
-        let score = score_of(links[found.link].capacity, &demands, &shifts)
+        let score = score_of(links[found.link].capacity, &demands, &shifts, false)
             .expect("the link was scored before");
         assert!((score - found.score).abs() < TOLERANCE, "{found:?} scores {score} {shifts:?}");
     }
@@ -318,7 +317,7 @@ fn what_cannot_be_ranked_is_refused_by_name() {
     );
     assert_eq!(
         refused(&links(&[40]), &[candidate(&[on(0, 0, u32::MAX)])], &defaults),
-        "candidate x, link l0: the flows ask for more than 2^64 bits per second"
+        "candidate x, link l0: the flows demand 2^64 bits per second or more"
     );
     let tail = |quantile| CassiniOptions {
         aggregate: Aggregate::Tail { quantile },
@@ -409,7 +408,7 @@ fn more_jobs_than_can_be_proven_get_shifts_that_are_proven_by_the_load() {
 
 #[test]
 fn more_jobs_than_can_be_proven_on_an_overloaded_link_reach_what_the_load_allows() {
-    // Twelve jobs of a tenth of the time each: 1.2 of the link is asked for.
+    // Twelve jobs that fill the link for a tenth of the time each: a load of 1.2.
     let problem = JointProblem {
         jobs: vec![profile(100, 10, 40); 12],
         links: shared_link(12, 40),
@@ -517,8 +516,11 @@ fn too_many_batch_sizes_are_refused_with_the_limit() {
         tolerance: 0.0,
     };
     let error = choose_batch_sizes(&problem, &SolveOptions::default()).unwrap_err();
-    assert_eq!(error, BatchError::TooManyCombinations { found: 10_000 });
-    assert_eq!(error.to_string(), "10000 combinations of batch sizes; at most 4096 are looked at");
+    assert_eq!(error, BatchError::TooManyCombinations { combinations: 10_000 });
+    assert_eq!(
+        error.to_string(),
+        "10000 combinations of batch sizes; at most 4096 are tried: give fewer"
+    );
     let none = BatchProblem { jobs: vec![Vec::new()], ..problem };
     let error = choose_batch_sizes(&none, &SolveOptions::default()).unwrap_err();
     assert_eq!(error, BatchError::NoProfile { job: 0 });

@@ -37,7 +37,7 @@ fn any_phase() -> impl Strategy<Value = Phase> {
         .prop_map(|(start, duration, rate)| phase(start, duration, rate))
 }
 
-/// The phase that comes nearest to such numbers and fits in the period.
+/// A profile with a phase like `up`, adjusted to fit in the period.
 fn fitted(period: Duration, up: &Phase) -> Profile {
     let period_ps = period.as_ps().max(1);
     let start_ps = up.start.as_ps() % period_ps;
@@ -46,12 +46,12 @@ fn fitted(period: Duration, up: &Phase) -> Profile {
     Profile::new(Duration::from_ps(period_ps), vec![up]).expect("the phase was made to fit")
 }
 
-/// A profile that is valid, with a period and a rate from the ends of their range.
+/// A valid profile with a period and a rate from the ends of their range.
 fn valid_profile() -> impl Strategy<Value = Profile> {
     (extreme(), any_phase()).prop_map(|(period_ps, up)| fitted(Duration::from_ps(period_ps), &up))
 }
 
-/// Profiles with one period, so that there is a circle to search.
+/// Profiles with one period, so that they have a common circle.
 fn profiles_of_one_period() -> impl Strategy<Value = Vec<Profile>> {
     (extreme(), prop::collection::vec(any_phase(), 1..4)).prop_map(|(period_ps, ups)| {
         ups.iter().map(|up| fitted(Duration::from_ps(period_ps), up)).collect()
@@ -81,7 +81,8 @@ fn a_circle_of_more_than_26_days_is_refused_with_the_limit() {
     let error = solve(&link, &options).expect_err("the circle is too long");
     assert_eq!(error, CompatError::CircleTooLong { limit: LONGEST_PERIMETER });
     assert_eq!(
-        score_of(link.capacity, &link.jobs, &[Duration::ZERO; 2]).expect_err("the same circle"),
+        score_of(link.capacity, &link.jobs, &[Duration::ZERO; 2], false)
+            .expect_err("the same circle"),
         error
     );
 }
@@ -137,7 +138,7 @@ proptest! {
         shifts_ps in prop::collection::vec(extreme(), 0..4),
     ) {
         let shifts: Vec<Duration> = shifts_ps.into_iter().map(Duration::from_ps).collect();
-        if let Ok(score) = score_of(Rate::from_bps(capacity_bps), &jobs, &shifts) {
+        if let Ok(score) = score_of(Rate::from_bps(capacity_bps), &jobs, &shifts, false) {
             prop_assert!(score <= 1.0);
         }
     }

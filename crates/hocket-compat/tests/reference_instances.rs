@@ -19,7 +19,7 @@ fn assert_matches(method: impl Fn(&Instance) -> Method) {
         assert!(solution.proven_optimal, "{id} was not proven");
         let error = (solution.score - instance.optimal_score).abs();
         assert!(error < 1e-9, "{id}: {} is not {}", solution.score, instance.optimal_score);
-        let replayed = score_of(link.capacity, &link.jobs, &solution.time_shifts)
+        let replayed = score_of(link.capacity, &link.jobs, &solution.time_shifts, false)
             .expect("a solution can be scored");
         assert!((replayed - solution.score).abs() < 1e-9, "{id}: the shifts score {replayed}");
     }

@@ -1,39 +1,42 @@
-//! Who sends at which rate: strict priority between queues, and within a queue weighted max-min by
+//! The rates of all senders: strict priority between queues, and within a queue weighted max-min by
 //! progressive filling (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2) with a
-//! cap per job. Rates are whole bits per second, rounded down, so that no link is ever over its own.
+//! cap for each sender. Rates are whole bits per second, rounded down, so that no link exceeds its rate.
 
 use std::cmp::Ordering;
 
 use crate::goodput::Goodput;
 
-/// How many flows of a job load a link; at rate r they take r × flows of it.
+/// The number of flows of a claim on a link, which a rate r loads with r × `flows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) link: usize,
     pub(crate) flows: u64,
 }
 
-/// What a sending job asks for.
+/// The claim of a sender to the links that it loads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim<'a> {
     pub(crate) job: usize,
+    /// Its demand: the highest useful rate.
     pub(crate) cap_bps: u64,
+    /// The weight of its rate.
     pub(crate) weight: u64,
-    /// The weight of one of its flows, whatever its unit of rate.
+    /// The weight of one of its flows, whatever the unit of its rate: claims with the same one have the same policy.
     pub(crate) policy: u64,
     pub(crate) queue: u8,
     pub(crate) loads: &'a [Load],
 }
 
-/// Links, and the scratch space of filling them. Only links that a claim loads are looked at.
+/// Links, with scratch space that is kept between allocations. An allocation visits only links that a claim loads.
 #[derive(Clone, Debug)]
 pub(crate) struct Allocator {
     links: Vec<LinkState>,
     by_queue: Vec<usize>,
-    /// Claims of the queue that is filled, in ascending order: those that still rise, and those that just stopped.
+    /// Claims of the present queue whose rates still rise, in ascending order.
     rising: Vec<usize>,
+    /// Claims of the present queue that have just stopped rising, in ascending order.
     frozen: Vec<usize>,
-    /// Links with claims that still rise.
+    /// Links with rising claims.
     loaded: Vec<usize>,
     goodput: Goodput,
     /// Scratch space: the jobs on a link.
@@ -43,21 +46,25 @@ pub(crate) struct Allocator {
 #[derive(Clone, Debug)]
 struct LinkState {
     capacity_bps: u64,
+    /// Capacity that no claim has taken yet.
     available_bps: u64,
-    /// Of the queue that is filled: what its claims demand, and what its jobs lose to contention.
+    /// Of the present queue: the sum of its claims' demands, and the capacity that contention between its jobs wastes.
     demand_bps: u128,
-    lost_bps: u64,
+    wasted_bps: u64,
+    /// The sum of the weights of its rising claims, each times its flows.
     rising_weight: u128,
-    /// Of the queue that is filled.
+    /// The claims of the present queue.
     claims: Vec<usize>,
     full: bool,
+    /// The number of claims of all queues.
     sharers: u32,
+    /// The queue and policy of the first claim, and whether another claim differs.
     first: (u8, u64),
     mixed: bool,
 }
 
-/// Rate per weight at which a job or a link stops rising, as a fraction: compared by
-/// cross-multiplication, and divided only to give a rate.
+/// The rate per weight at which a claim reaches its cap or a link its capacity. It is kept as a fraction and
+/// compared by cross-multiplication, since division would make close levels equal.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     bps: u64,
@@ -65,7 +72,7 @@ struct Level {
 }
 
 impl Allocator {
-    /// Links of these capacities, named by their place, and what they lose to contention.
+    /// Links of these capacities, identified by their index, with this goodput under contention.
     pub(crate) fn new(capacities_bps: impl IntoIterator<Item = u64>, goodput: Goodput) -> Self {
         let links = capacities_bps.into_iter().map(LinkState::idle).collect();
         Self {
@@ -80,11 +87,13 @@ impl Allocator {
     }
 
     /// Writes the rate of each claim, in bits per second, in the order of the claims. The rates do
-    /// not depend on that order. Takes time in the claims' links, and in distinct levels × (claims + links).
+    /// not depend on that order. Takes O(loads + levels × (claims + links)), where levels are the
+    /// distinct ones at which rates stop rising.
     pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
         rates_bps.clear();
         rates_bps.resize(claims.len(), 0);
         self.reset(claims);
+        // Taken out while `fill` borrows everything, and put back to keep its allocation.
         let mut by_queue = std::mem::take(&mut self.by_queue);
         by_queue.clear();
         by_queue.extend(0..claims.len());
@@ -95,19 +104,19 @@ impl Allocator {
         self.by_queue = by_queue;
     }
 
-    /// Whether a claim of these loads met another one on a full link in the last allocation.
+    /// Whether a claim with these loads shared a full link with another claim in the last allocation.
     pub(crate) fn contends(&self, loads: &[Load]) -> bool {
         let contended = |link: &LinkState| link.full && link.sharers > 1;
         loads.iter().any(|load| contended(&self.links[load.link]))
     }
 
-    /// Whether that other one had another weight or queue, so that the policy decided.
+    /// Whether it shared a full link on which not all claims have the same queue and weight, so that the policy mattered.
     pub(crate) fn policy_decided(&self, loads: &[Load]) -> bool {
         let decided = |link: &LinkState| link.full && link.mixed;
         loads.iter().any(|load| decided(&self.links[load.link]))
     }
 
-    /// Whether the link had nothing left for a claim of the last allocation.
+    /// Whether the link limited a claim in the last allocation.
     pub(crate) fn is_full(&self, link: usize) -> bool {
         self.links[link].full
     }
@@ -128,7 +137,8 @@ impl Allocator {
         }
     }
 
-    // One queue: all its claims rise together until a cap or a link stops some of them.
+    // Progressive filling of one queue: the rates of all its claims rise together, in proportion to their weights, until a cap or
+    // a full link stops some of them; the others continue.
     fn fill(&mut self, claims: &[Claim<'_>], queue: &[usize], rates_bps: &mut [u64]) {
         self.load_links(claims, queue);
         let loses = !self.goodput.is_lossless();
@@ -171,7 +181,7 @@ impl Allocator {
                 self.jobs.sort_unstable();
                 self.jobs.dedup();
                 let goodput_bps = self.goodput.of_bps(link.available_bps, self.jobs.len());
-                link.lost_bps = link.available_bps - goodput_bps;
+                link.wasted_bps = link.available_bps - goodput_bps;
                 link.available_bps = goodput_bps;
             }
         }
@@ -181,7 +191,7 @@ impl Allocator {
     fn give_back(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
         for load in queue.iter().flat_map(|&index| claims[index].loads) {
             let link = &mut self.links[load.link];
-            link.available_bps += std::mem::take(&mut link.lost_bps);
+            link.available_bps += std::mem::take(&mut link.wasted_bps);
         }
     }
 
@@ -210,10 +220,10 @@ impl Allocator {
         caps.chain(links).min_by(Level::compare)
     }
 
-    // Finds the claims that stop rising at `level`. All are judged before any rate is taken off a link: the order cannot
-    // matter.
+    // Moves the claims that stop rising at `level` to `frozen`. All of them are found before any rate is taken from a link,
+    // so that their order does not matter.
     fn freeze(&mut self, claims: &[Claim<'_>], level: Level) {
-        let at_level = |other: Level| other.compare(&level).is_eq();
+        let at_level = |reached: Level| reached.compare(&level).is_eq();
         for &link in &self.loaded {
             let link = &mut self.links[link];
             if at_level(link.level()) {
@@ -225,7 +235,7 @@ impl Allocator {
         self.frozen.extend(self.rising.iter().copied().filter(stopped_by_cap));
         self.frozen.sort_unstable();
         self.frozen.dedup();
-        // A full link has claims that others stopped before.
+        // Claims of a link that has become full may have been stopped before by their caps or by other links.
         self.frozen.retain(|index| self.rising.binary_search(index).is_ok());
         self.rising.retain(|index| self.frozen.binary_search(index).is_err());
     }
@@ -245,7 +255,7 @@ impl LinkState {
             capacity_bps,
             available_bps: capacity_bps,
             demand_bps: 0,
-            lost_bps: 0,
+            wasted_bps: 0,
             rising_weight: 0,
             claims: Vec::new(),
             full: false,
@@ -287,14 +297,14 @@ impl Claim<'_> {
 }
 
 impl Level {
-    // A scenario's limits on rates, weights, flows and jobs keep the products inside 128 bits.
+    // The limits of a scenario on rates, weights, flows and jobs keep the products within 128 bits: see `MAX_RATE`.
     fn compare(&self, other: &Self) -> Ordering {
         (u128::from(self.bps) * other.weight).cmp(&(u128::from(other.bps) * self.weight))
     }
 
     fn rate_bps(self, weight: u64) -> u64 {
         let rate = u128::from(self.bps) * u128::from(weight) / self.weight;
-        u64::try_from(rate).expect("a job's rate is at most its cap")
+        u64::try_from(rate).expect("a rate is at most the cap of its claim")
     }
 }
 
@@ -305,26 +315,27 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Debug)]
-    struct Asker {
+    struct Claimant {
         cap_bps: u64,
         weight: u64,
         queue: u8,
         loads: Vec<Load>,
     }
 
-    fn rates(capacities: &[u64], askers: &[Asker]) -> Vec<u64> {
-        lossy_rates(capacities, &[], askers)
+    fn rates(capacities: &[u64], claimants: &[Claimant]) -> Vec<u64> {
+        lossy_rates(capacities, &[], claimants)
     }
 
-    fn lossy_rates(capacities: &[u64], goodput: &[f64], askers: &[Asker]) -> Vec<u64> {
+    fn lossy_rates(capacities: &[u64], goodput: &[f64], claimants: &[Claimant]) -> Vec<u64> {
         let mut rates = Vec::new();
-        let claims: Vec<_> = (0..).zip(askers).map(|(job, asker)| asker.claim(job)).collect();
+        let claims: Vec<_> =
+            (0..).zip(claimants).map(|(job, claimant)| claimant.claim(job)).collect();
         let goodput = Goodput::new(goodput).unwrap();
         Allocator::new(capacities.iter().copied(), goodput).allocate(&claims, &mut rates);
         rates
     }
 
-    impl Asker {
+    impl Claimant {
         fn on_link_0(cap_bps: u64, weight: u64, queue: u8) -> Self {
             Self { cap_bps, weight, queue, loads: vec![Load { link: 0, flows: 1 }] }
         }
@@ -337,34 +348,40 @@ mod tests {
 
     #[test]
     fn what_a_capped_job_leaves_goes_to_the_others_by_weight() {
-        let askers =
-            [Asker::on_link_0(10, 1, 0), Asker::on_link_0(100, 1, 0), Asker::on_link_0(100, 2, 0)];
-        assert_eq!(rates(&[70], &askers), [10, 20, 40]);
+        let claimants = [
+            Claimant::on_link_0(10, 1, 0),
+            Claimant::on_link_0(100, 1, 0),
+            Claimant::on_link_0(100, 2, 0),
+        ];
+        assert_eq!(rates(&[70], &claimants), [10, 20, 40]);
     }
 
     #[test]
     fn a_lower_queue_gets_what_is_left() {
-        let askers = [Asker::on_link_0(40, 1, 1), Asker::on_link_0(40, 1, 0)];
-        assert_eq!(rates(&[50], &askers), [10, 40]);
-        assert_eq!(rates(&[30], &askers), [0, 30]);
+        let claimants = [Claimant::on_link_0(40, 1, 1), Claimant::on_link_0(40, 1, 0)];
+        assert_eq!(rates(&[50], &claimants), [10, 40]);
+        assert_eq!(rates(&[30], &claimants), [0, 30]);
     }
 
     #[test]
     fn jobs_that_demand_more_than_a_link_has_lose_goodput_by_their_number() {
-        let asker = |cap_bps| Asker::on_link_0(cap_bps, 1, 0);
-        let rates = |askers: &[Asker]| lossy_rates(&[100], &[0.9, 0.6], askers);
-        assert_eq!(rates(&[asker(120)]), [100]);
-        assert_eq!(rates(&[asker(50), asker(50)]), [50, 50]);
-        assert_eq!(rates(&[asker(50), asker(60)]), [45, 45]);
+        let claimant = |cap_bps| Claimant::on_link_0(cap_bps, 1, 0);
+        let rates = |claimants: &[Claimant]| lossy_rates(&[100], &[0.9, 0.6], claimants);
+        assert_eq!(rates(&[claimant(120)]), [100]);
+        assert_eq!(rates(&[claimant(50), claimant(50)]), [50, 50]);
+        assert_eq!(rates(&[claimant(50), claimant(60)]), [45, 45]);
         // What one job leaves of the goodput, the other gets.
-        assert_eq!(rates(&[asker(20), asker(90)]), [20, 70]);
-        assert_eq!(rates(&[asker(50), asker(50), asker(50), asker(50)]), [15, 15, 15, 15]);
+        assert_eq!(rates(&[claimant(20), claimant(90)]), [20, 70]);
+        assert_eq!(
+            rates(&[claimant(50), claimant(50), claimant(50), claimant(50)]),
+            [15, 15, 15, 15]
+        );
     }
 
     #[test]
     fn flows_of_one_job_lose_nothing_to_each_other() {
-        let asker = Asker::on_link_0(60, 1, 0);
-        let claims = [asker.claim(7), asker.claim(7)];
+        let claimant = Claimant::on_link_0(60, 1, 0);
+        let claims = [claimant.claim(7), claimant.claim(7)];
         let goodput = Goodput::new(&[0.5]).unwrap();
         let mut rates = Vec::new();
         Allocator::new([100], goodput).allocate(&claims, &mut rates);
@@ -373,93 +390,100 @@ mod tests {
 
     #[test]
     fn a_queue_loses_nothing_to_another_and_uses_what_an_earlier_one_lost() {
-        let asker = |queue| Asker::on_link_0(80, 1, queue);
-        let rates = |askers: &[Asker]| lossy_rates(&[100], &[0.8], askers);
-        assert_eq!(rates(&[asker(0), asker(1)]), [80, 20]);
-        assert_eq!(rates(&[asker(0), asker(0), asker(1)]), [40, 40, 20]);
+        let claimant = |queue| Claimant::on_link_0(80, 1, queue);
+        let rates = |claimants: &[Claimant]| lossy_rates(&[100], &[0.8], claimants);
+        assert_eq!(rates(&[claimant(0), claimant(1)]), [80, 20]);
+        assert_eq!(rates(&[claimant(0), claimant(0), claimant(1)]), [40, 40, 20]);
     }
 
     #[test]
     fn the_textbook_parking_lot_has_its_max_min_shares() {
         // Bertsekas and Gallager: one flow over both links, one on the first, two on the second.
-        let over = |links: &[usize]| Asker {
+        let over = |links: &[usize]| Claimant {
             cap_bps: 1_000,
             weight: 1,
             queue: 0,
             loads: links.iter().map(|&link| Load { link, flows: 1 }).collect(),
         };
-        let askers = [over(&[0, 1]), over(&[0]), over(&[1]), over(&[1])];
-        assert_eq!(rates(&[90, 90], &askers), [30, 60, 30, 30]);
+        let claimants = [over(&[0, 1]), over(&[0]), over(&[1]), over(&[1])];
+        assert_eq!(rates(&[90, 90], &claimants), [30, 60, 30, 30]);
     }
 
-    fn asker() -> impl Strategy<Value = Asker> {
+    fn claimant() -> impl Strategy<Value = Claimant> {
         let loads = prop::collection::btree_map(0_usize..4, 1_u64..4, 0..4);
-        (1_u64..200, 1_u64..5, 0_u8..2, loads).prop_map(|(cap_bps, weight, queue, loads)| Asker {
-            cap_bps,
-            weight,
-            queue,
-            loads: loads.into_iter().map(|(link, flows)| Load { link, flows }).collect(),
+        (1_u64..200, 1_u64..5, 0_u8..2, loads).prop_map(|(cap_bps, weight, queue, loads)| {
+            Claimant {
+                cap_bps,
+                weight,
+                queue,
+                loads: loads.into_iter().map(|(link, flows)| Load { link, flows }).collect(),
+            }
         })
     }
 
-    fn load_of(askers: &[Asker], rates: &[u64], link: usize) -> u64 {
-        let on_link = |asker: &Asker| {
-            asker.loads.iter().filter(|load| load.link == link).map(|load| load.flows).sum::<u64>()
+    fn load_of(claimants: &[Claimant], rates: &[u64], link: usize) -> u64 {
+        let on_link = |claimant: &Claimant| {
+            claimant
+                .loads
+                .iter()
+                .filter(|load| load.link == link)
+                .map(|load| load.flows)
+                .sum::<u64>()
         };
-        askers.iter().zip(rates).map(|(asker, rate)| on_link(asker) * rate).sum()
+        claimants.iter().zip(rates).map(|(claimant, rate)| on_link(claimant) * rate).sum()
     }
 
     proptest! {
         #[test]
         fn no_link_and_no_cap_is_exceeded(
             capacities in prop::collection::vec(1_u64..500, 4),
-            askers in prop::collection::vec(asker(), 1..8),
+            claimants in prop::collection::vec(claimant(), 1..8),
         ) {
-            let rates = rates(&capacities, &askers);
+            let rates = rates(&capacities, &claimants);
             for (link, &capacity) in capacities.iter().enumerate() {
-                prop_assert!(load_of(&askers, &rates, link) <= capacity);
+                prop_assert!(load_of(&claimants, &rates, link) <= capacity);
             }
-            for (asker, &rate) in askers.iter().zip(&rates) {
-                prop_assert!(rate <= asker.cap_bps);
+            for (claimant, &rate) in claimants.iter().zip(&rates) {
+                prop_assert!(rate <= claimant.cap_bps);
             }
         }
 
         #[test]
         fn raising_a_job_would_lower_one_of_equal_or_smaller_share(
             capacities in prop::collection::vec(100_000_u64..500_000, 4),
-            mut askers in prop::collection::vec(asker(), 1..8),
+            mut claimants in prop::collection::vec(claimant(), 1..8),
         ) {
-            for asker in &mut askers {
-                asker.cap_bps *= 1_000;
-                asker.queue = 0;
+            for claimant in &mut claimants {
+                claimant.cap_bps *= 1_000;
+                claimant.queue = 0;
             }
-            let rates = rates(&capacities, &askers);
-            for (asker, &rate) in askers.iter().zip(&rates) {
+            let rates = rates(&capacities, &claimants);
+            for (claimant, &rate) in claimants.iter().zip(&rates) {
                 // Rounding down leaves less than one bit per second and flow of each sharer, of
                 // which the lowest weight can see five times as much in its normalised share.
                 let rounding = 200;
-                let share = rate / asker.weight;
-                let held = asker.loads.iter().any(|load| {
-                    let full = load_of(&askers, &rates, load.link) + rounding > capacities[load.link];
-                    let none_larger = askers.iter().zip(&rates).all(|(other, &other_rate)| {
-                        let shares_link = other.loads.iter().any(|its| its.link == load.link);
+                let share = rate / claimant.weight;
+                let held = claimant.loads.iter().any(|load| {
+                    let full = load_of(&claimants, &rates, load.link) + rounding > capacities[load.link];
+                    let none_larger = claimants.iter().zip(&rates).all(|(other, &other_rate)| {
+                        let shares_link = other.loads.iter().any(|each| each.link == load.link);
                         !shares_link || other_rate / other.weight <= share + rounding
                     });
                     full && none_larger
                 });
-                prop_assert!(rate == asker.cap_bps || held, "{asker:?} at {rate} could be raised");
+                prop_assert!(rate == claimant.cap_bps || held, "{claimant:?} at {rate} could be raised");
             }
         }
 
         #[test]
         fn the_order_of_the_jobs_changes_no_rate(
             capacities in prop::collection::vec(1_u64..500, 4),
-            askers in prop::collection::vec(asker(), 1..8),
+            claimants in prop::collection::vec(claimant(), 1..8),
             turn in 0_usize..8,
         ) {
-            let turn = turn % askers.len();
-            let mut expected = rates(&capacities, &askers);
-            let mut turned = askers.clone();
+            let turn = turn % claimants.len();
+            let mut expected = rates(&capacities, &claimants);
+            let mut turned = claimants.clone();
             turned.rotate_left(turn);
             expected.rotate_left(turn);
             prop_assert_eq!(rates(&capacities, &turned), expected);
@@ -468,14 +492,14 @@ mod tests {
         #[test]
         fn a_lower_queue_never_slows_a_higher_one(
             capacities in prop::collection::vec(1_u64..500, 4),
-            askers in prop::collection::vec(asker(), 1..8),
+            claimants in prop::collection::vec(claimant(), 1..8),
         ) {
-            let high: Vec<_> = askers.iter().filter(|asker| asker.queue == 0).cloned().collect();
-            let together = rates(&capacities, &askers);
-            let of_high: Vec<_> = askers
+            let high: Vec<_> = claimants.iter().filter(|claimant| claimant.queue == 0).cloned().collect();
+            let together = rates(&capacities, &claimants);
+            let of_high: Vec<_> = claimants
                 .iter()
                 .zip(together)
-                .filter(|(asker, _)| asker.queue == 0)
+                .filter(|(claimant, _)| claimant.queue == 0)
                 .map(|(_, rate)| rate)
                 .collect();
             prop_assert_eq!(rates(&capacities, &high), of_high);

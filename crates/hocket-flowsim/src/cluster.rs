@@ -1,5 +1,5 @@
-//! A run that periodic jobs join, move in and leave while it goes on, as a scheduler says. Jobs on links that can be full are
-//! run by the network's events; one that crosses none needs no events and is run in a loop of its own.
+//! A run of periodic jobs that a scheduler starts, moves and stops. Jobs on links that can become full are run by the events of
+//! the network; a job without such links cannot be slowed down, and is run alone in a loop without events.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ mod similar_iterations;
 pub use crate::contention::Encounter;
 pub use similar_iterations::SimilarIterations;
 
-/// A run that goes on as far as it is told to.
+/// A run of arriving, moving and departing jobs, which the caller advances.
 ///
 /// ```
 /// use hocket_des::{Duration, Rate, Time};
@@ -55,28 +55,30 @@ pub struct ClusterRun {
     settings: Settings,
     network: Network,
     members: Vec<Member>,
-    /// By link: what all that runs over it sends at most. A link that carries that is never full.
-    asked_bps: Vec<u128>,
-    /// Who runs where has changed, so that jobs may meet on other links.
+    /// By link: the sum of the peak demands of all running jobs. A link with at least this capacity is never full.
+    peak_demand_bps: Vec<u128>,
+    /// Whether jobs have started or left, so that other links may become full.
     moved: bool,
     records: Records,
-    stretches: Vec<SimilarIterations>,
+    /// Finished rows that have not been taken yet.
+    iterations: Vec<SimilarIterations>,
+    /// The traffic of past placements.
     traffic: BTreeMap<(LinkId, JobId), Traffic>,
 }
 
-/// How a run is done and what it records.
+/// How a cluster is run and what is recorded.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Every random stream of the run comes from this.
+    /// The seed of all random streams of the run.
     pub seed: u64,
-    /// How many queues a link serves in strict order.
+    /// The number of queues that a link serves in strict order.
     pub priority_queues: u8,
-    /// The goodput that links lose to contention.
+    /// The goodput of links for which jobs contend.
     pub goodput: Goodput,
-    /// Iterations one after another become one row if they differ by no more than this share of the first one's duration: 0
-    /// joins only equal ones.
+    /// Consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
+    /// the row's first one; 0 merges only equal iterations.
     pub merge: f64,
-    /// How many packets full links mark, if that is asked for.
+    /// The model of ECN marks; `None` counts no marks.
     pub marks: Option<MarkModel>,
 }
 
@@ -85,63 +87,64 @@ pub struct Settings {
 pub struct Start {
     /// One iteration on an idle network.
     pub profile: Profile,
-    /// The links that its flows take; none for a job on one host.
+    /// The links that its flows cross; empty for a job on one host.
     pub crossings: Vec<Crossing>,
-    /// For marks: by link those before it on the ways of its flows, each once.
+    /// For marks: pairs (link, link before it) on the paths of its flows, each once.
     pub inputs: Vec<(LinkId, LinkId)>,
-    /// When its first iteration starts, not before now.
+    /// When its first iteration starts; not before [`ClusterRun::now`].
     pub at: Time,
-    /// After so many it is done; at least 1.
+    /// The number of iterations after which it is done; at least 1.
     pub iterations: u64,
     /// How it shares a link within its queue.
     pub share: Share,
-    /// 0 goes first.
+    /// 0 is the highest.
     pub priority: u8,
-    /// As of [`Job`].
+    /// As [`Job::jitter`].
     pub jitter: f64,
 }
 
-/// How a job's stay on its placement ended.
+/// Why a job left its placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It has done its iterations.
     Done,
-    /// It was told to stop, and its iteration is over.
+    /// It was stopped, and its iteration has ended.
     Stopped,
 }
 
-/// What a job sent over a link.
+/// The traffic of a job on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Traffic {
-    /// Data.
+    /// The bytes that it sent.
     pub bytes: Bytes,
-    /// How long it was sending.
+    /// The time in which it was sending.
     pub busy: Duration,
-    /// How long of that it met other flows there and the link was full.
+    /// The part of that time in which the link was full and other flows sent as well.
     pub contended: Duration,
-    /// Its packets that were marked there, on average over many such runs.
+    /// The expected number of its packets that were marked on the link.
     pub marks: f64,
 }
 
-/// What a running job has still to do.
+/// The remaining work of a running job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rest {
     /// The job.
     pub job: JobId,
-    /// What is left of its iteration, as on an idle network, or of the wait for the next one. Nothing if it begins one now.
+    /// The remainder of its iteration on an idle network, or of the wait for its next iteration; `None` if an iteration begins
+    /// now.
     pub rest: Option<Profile>,
-    /// Iterations left, the one under way included.
+    /// The number of iterations left, including the present one.
     pub iterations: u64,
-    /// Whether it is between iterations, or has not begun the first.
+    /// Whether it is between two iterations or before the first.
     pub waits: bool,
-    /// Where its iterations start, if it has slots.
+    /// Its slots, if it has any.
     pub slots: Option<Slots>,
 }
 
 struct Member {
-    /// How often it has started.
+    /// The number of its starts so far.
     starts: u64,
-    /// Iterations done before the last start.
+    /// The number of iterations done before the last start.
     done_before: u64,
     running: Option<Running>,
 }
@@ -149,18 +152,20 @@ struct Member {
 struct Running {
     closed_loop: ClosedLoop<'static>,
     stream: usize,
-    /// All links that it crosses; its stream has those that can be full.
+    /// All links that it crosses; its stream has only those that can become full.
     loads: Vec<Load>,
     inputs: Vec<(usize, usize)>,
-    /// The end of its wait, or, of a job alone, of what it sends.
+    /// The end of its wait or, for a job alone, of its Up phase.
     wake: Option<Time>,
+    /// Whether it crosses links that can become full; otherwise it runs alone.
     shares: bool,
-    /// Of a job alone: when it will end, if that was looked for.
+    /// When it will leave, if it runs alone and that has been computed since the last change.
     ends: Option<Time>,
-    /// The iterations that it was to do.
+    /// The iterations after which it is done.
     planned: u64,
-    /// Packets marked in its iterations before this one.
+    /// Packets marked in its iterations before the present one.
     marks_before: f64,
+    /// The row that the next iteration may still join.
     open: Option<SimilarIterations>,
 }
 
@@ -171,7 +176,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no goodput lost, no rows joined but equal ones, no marks.
+    /// Seed 1, one queue, no goodput lost, rows only of equal iterations, no marks.
     fn default() -> Self {
         Self { seed: 1, priority_queues: 1, goodput: Goodput::default(), merge: 0.0, marks: None }
     }
@@ -194,8 +199,8 @@ impl Start {
 }
 
 impl Running {
-    /// By link, what it sends there at most.
-    fn asks_bps(&self) -> impl Iterator<Item = (usize, u128)> {
+    /// By link: its peak demand.
+    fn peak_demands_bps(&self) -> impl Iterator<Item = (usize, u128)> {
         let most = self.closed_loop.phases().iter().map(|phase| phase.rate.as_bps()).max();
         let most_bps = u128::from(most.unwrap_or(0));
         self.loads.iter().map(move |load| (load.link, most_bps * u128::from(load.flows)))
@@ -215,20 +220,20 @@ impl ClusterRun {
             settings,
             network,
             members: Vec::new(),
-            asked_bps: vec![0; fabric.links().len()],
+            peak_demand_bps: vec![0; fabric.links().len()],
             moved: false,
             records: Records::of_jobs(0),
-            stretches: Vec::new(),
+            iterations: Vec::new(),
             traffic: BTreeMap::new(),
         }
     }
 
-    /// How far the run is.
+    /// The time up to which the run has advanced.
     pub fn now(&self) -> Time {
         self.network.now
     }
 
-    /// A job that does not run yet.
+    /// Adds a job, which does not run yet.
     pub fn add(&mut self, name: impl Into<String>) -> JobId {
         self.network.policies.push(Policy { name: name.into(), queue: 0, share: Share::Fair });
         self.records.jobs.push(JobCounters::default());
@@ -236,13 +241,13 @@ impl ClusterRun {
         JobId::from_index(self.members.len() - 1)
     }
 
-    /// Lets a job run that does not.
+    /// Starts a job that does not run.
     ///
     /// # Errors
     /// If its first iteration starts after the end of time.
     ///
     /// # Panics
-    /// If the job runs, its start lies before now, it has no iteration to do or its crossings name links that do not exist.
+    /// If the job is running, its start lies in the past, it has no iterations, or its crossings have unknown links.
     pub fn start(&mut self, id: JobId, start: Start) -> Result<(), FlowError> {
         assert!(start.at >= self.network.now, "a job starts at {}, now or later", start.at);
         assert!(start.iterations > 0, "a job that starts has something to do");
@@ -260,7 +265,7 @@ impl ClusterRun {
             jitter: start.jitter,
             ..Job::new(policy.name.clone(), start.profile, start.crossings)
         };
-        // Each start draws anew; the first one as a run of a scenario would.
+        // Each start has its own random streams; those of the first are the same as in a run of a scenario.
         let streams = (self.settings.seed, u64::from(id.code()) | member.starts << 32);
         let counters = &mut self.records.jobs[id.index()];
         let closed_loop =
@@ -280,18 +285,18 @@ impl ClusterRun {
             marks_before: 0.0,
             open: None,
         };
-        for (link, asked_bps) in running.asks_bps() {
-            self.asked_bps[link] += asked_bps;
+        for (link, bps) in running.peak_demands_bps() {
+            self.peak_demand_bps[link] += bps;
         }
         member.running = Some(running);
         self.moved = true;
         Ok(())
     }
 
-    /// Gives a running job slots, at one of which its next iteration starts, or takes them away.
+    /// Assigns slots to a running job, whose next iteration starts at the next slot, or removes them.
     ///
     /// # Errors
-    /// If that start would come after the end of time.
+    /// If that start lies after the end of time.
     ///
     /// # Panics
     /// If the job does not run.
@@ -305,6 +310,7 @@ impl ClusterRun {
             && running.closed_loop.done() == 0
         {
             running.wake = Some(start);
+            // The timer of the earlier start becomes stale: it does not match `wake`.
             if running.shares {
                 self.network.timers.schedule(start, Timer::Job { job: id.index() });
             }
@@ -312,11 +318,11 @@ impl ClusterRun {
         Ok(())
     }
 
-    /// Ends a job's stay at the end of its iteration. One that is between iterations, or has not begun the first, ends at once,
-    /// and whether it did comes back.
+    /// Lets a job leave at the end of its iteration, or at once if it is between two iterations or before the first. Returns
+    /// whether it has left.
     ///
     /// # Errors
-    /// If it has not sent all that its iterations had to send.
+    /// If a self-check fails: the job has not sent all bytes of its phases.
     ///
     /// # Panics
     /// If the job does not run.
@@ -331,27 +337,32 @@ impl ClusterRun {
         Ok(false)
     }
 
-    /// When the iteration that a job is in started; nothing between two of them and for a job that does not run.
+    /// When the present iteration of a job started; `None` between two iterations, and for a job that does not run.
     pub fn iteration_start(&self, id: JobId) -> Option<Time> {
         self.members[id.index()].running.as_ref()?.closed_loop.iteration_start()
     }
 
-    /// Iterations that a job has done.
+    /// The number of iterations that a job has done, over all its starts.
     pub fn done(&self, id: JobId) -> u64 {
-        let member = &self.members[id.index()];
-        member.done_before + member.running.as_ref().map_or(0, |its| its.closed_loop.done())
+        let Member { done_before, running, .. } = &self.members[id.index()];
+        done_before + running.as_ref().map_or(0, |running| running.closed_loop.done())
     }
 
-    /// Goes on until `until`, or to the first time at which a job ends: those that do then, in order.
+    /// Advances the run to `until`, or to the first time at which jobs leave. Returns the jobs that leave then, in order.
     ///
     /// # Errors
-    /// If one of the run's own checks fails: no link above its rate at any time, all bytes of every job sent.
+    /// If a self-check fails: a link exceeds its rate, or a job does not send all its bytes; and if a job continues beyond the
+    /// end of time.
     pub fn advance(&mut self, until: Time) -> Result<Vec<(JobId, Ended)>, FlowError> {
         assert!(until >= self.network.now, "time runs forward");
-        self.choose_ways();
+        self.update_sharing();
         let alone: Vec<usize> = (0..self.members.len())
-            .filter(|&job| self.members[job].running.as_ref().is_some_and(|its| !its.shares))
+            .filter(|&job| {
+                self.members[job].running.as_ref().is_some_and(|running| !running.shares)
+            })
             .collect();
+        // Nothing may advance beyond the first departure, after which the scheduler decides. Departures of jobs alone are
+        // known in advance; those of other jobs follow from the events up to then.
         let mut reached = until;
         for &job in &alone {
             reached = reached.min(self.end_alone(job)?);
@@ -368,35 +379,34 @@ impl ClusterRun {
         ended.into_iter().map(|id| Ok((id, self.leave(id)?))).collect()
     }
 
-    /// Rows of iterations that were not taken yet, in order of their end; those that a later iteration may still join are among
-    /// them.
+    /// Takes the rows of finished iterations, in order of their end. The next iteration of a job begins a new row.
     pub fn take_iterations(&mut self) -> Vec<SimilarIterations> {
         for member in &mut self.members {
-            let open = member.running.as_mut().and_then(|its| its.open.take());
-            self.stretches.extend(open);
+            let open = member.running.as_mut().and_then(|running| running.open.take());
+            self.iterations.extend(open);
         }
-        let mut rows = std::mem::take(&mut self.stretches);
+        let mut rows = std::mem::take(&mut self.iterations);
         rows.sort_by_key(|row| (row.end, row.job, row.iteration));
         rows
     }
 
-    /// Adjustments that were not taken yet, in order of time.
+    /// Takes the adjustments so far, in order of time.
     pub fn take_adjustments(&mut self) -> Vec<AdjustmentRow> {
         let mut rows = std::mem::take(&mut self.records.adjustments);
         rows.sort_by_key(|row| (row.time, row.job));
         rows
     }
 
-    /// Seconds that a job lost to another one on a link since they were last taken: the time in which it was slower there than on an
-    /// idle network, shared out by what the others sent.
+    /// Takes the seconds that each job has lost to each other job on each link since the last call: the time lost compared with
+    /// an idle network, divided among the others in proportion to what they sent.
     pub fn take_delays(&mut self) -> BTreeMap<Encounter, f64> {
         for job in 0..self.members.len() {
             self.settle(job);
         }
-        self.network.contention.as_mut().expect("a cluster's is watched").take_delays()
+        self.network.contention.as_mut().expect("a cluster records it").take_delays()
     }
 
-    /// What each job sent over each link so far.
+    /// The traffic of each job on each link since the start of the run.
     pub fn traffic(&mut self) -> BTreeMap<(LinkId, JobId), Traffic> {
         let mut all = self.traffic.clone();
         for job in 0..self.members.len() {
@@ -405,7 +415,7 @@ impl ClusterRun {
         all
     }
 
-    /// All running jobs.
+    /// The remaining work of all running jobs.
     pub fn rests(&mut self) -> Vec<Rest> {
         let now = self.network.now;
         let mut rests = Vec::new();
@@ -420,7 +430,7 @@ impl ClusterRun {
             };
             rests.push(Rest {
                 job: JobId::from_index(index),
-                rest: closed_loop.rest(left),
+                rest: closed_loop.remainder(left),
                 iterations: closed_loop.left().expect("jobs of a cluster have a number of them"),
                 waits: closed_loop.iteration_start().is_none(),
                 slots: closed_loop.slots(),
@@ -429,21 +439,23 @@ impl ClusterRun {
         rests
     }
 
-    // Jobs meet on links that can be full; who crosses none goes alone, who does by events.
-    fn choose_ways(&mut self) {
+    // Determines which links can become full, and thus which jobs share links and which run alone. Most links of a cluster never
+    // do, and jobs that have only such links need neither events nor rates.
+    fn update_sharing(&mut self) {
         if !std::mem::take(&mut self.moved) {
             return;
         }
         for job in 0..self.members.len() {
             let Some(running) = &mut self.members[job].running else { continue };
-            let (asked_bps, network) = (&self.asked_bps, &self.network);
+            let (demand_bps, network) = (&self.peak_demand_bps, &self.network);
             let can_be_full =
-                |link: usize| asked_bps[link] > u128::from(network.capacity_bps(link));
+                |link: usize| demand_bps[link] > u128::from(network.capacity_bps(link));
             let crossed = running.loads.iter().filter(|load| can_be_full(load.link));
             let loads: Rc<[Load]> = crossed.copied().collect();
             let inputs = running.inputs.iter().filter(|(link, _)| can_be_full(*link));
             let inputs = inputs.copied().collect();
             let (stream, shared) = (running.stream, running.shares);
+            // Most placements stay: their streams and timers remain valid.
             if loads == self.network.streams[stream].loads {
                 continue;
             }
@@ -453,6 +465,8 @@ impl ClusterRun {
             (running.shares, running.ends) = (!loads.is_empty(), None);
             let state = &mut self.network.streams[stream];
             (state.loads, state.inputs) = (loads, inputs);
+            // An Up phase continues at the rate that the network allocates, or at its demand if the job now runs alone. A
+            // wait continues and needs a timer if it had none.
             if state.sender.active && running.shares {
                 running.wake = None;
                 self.network.attach(stream);
@@ -465,9 +479,9 @@ impl ClusterRun {
         }
     }
 
-    // The events of jobs that share links, up to `until` or the first time at which one of them ends.
+    // Handles the events of jobs that share links, up to `until` or the first time at which some of them leave. Returns this time.
     fn run_shared(&mut self, until: Time, ended: &mut Vec<JobId>) -> Result<Time, FlowError> {
-        // What changed since the last call counts from now on.
+        // Jobs may have started or left since the last call.
         self.network.share_links(Time::ZERO, &mut self.records)?;
         while let Some(time) = self.network.timers.peek_time().filter(|&time| time <= until) {
             self.network.now = time;
@@ -485,25 +499,26 @@ impl ClusterRun {
         Ok(until)
     }
 
-    // The job that has ended, if one has.
+    // Handles an event. Returns the job that leaves, if one does.
     fn handle(&mut self, timer: Timer) -> Result<Option<usize>, FlowError> {
         let now = self.network.now;
         let job = match timer {
-            Timer::Stream { stream, .. } if self.network.counts(timer) => {
-                match self.network.reached(stream) {
+            Timer::Stream { stream, .. } if self.network.is_current(timer) => {
+                match self.network.handle_stream(stream) {
                     Some(Owner::Job { job }) => job,
                     _ => return Ok(None),
                 }
             }
+            // A timer is stale if the job has left, runs alone by now, or has got another start.
             Timer::Job { job } => match &self.members[job].running {
                 Some(running) if running.shares && running.wake == Some(now) => job,
                 _ => return Ok(None),
             },
             _ => return Ok(None),
         };
-        let running = self.members[job].running.as_mut().expect("timers of others do not count");
+        let running = self.members[job].running.as_mut().expect("stale timers are skipped");
         running.wake = None;
-        let next = running.closed_loop.go_on(now, &mut self.records)?;
+        let next = running.closed_loop.proceed(now, &mut self.records)?;
         self.note_iterations(job);
         let running = self.members[job].running.as_mut().expect("it is still there");
         match next {
@@ -520,7 +535,8 @@ impl ClusterRun {
         Ok(None)
     }
 
-    // When a job alone will end, as it stands: its random streams are looked into, not drawn from.
+    // When a job alone will leave if nothing changes. Computed on a copy, so that its random streams stay as they are, and cached
+    // until something changes.
     fn end_alone(&mut self, job: usize) -> Result<Time, FlowError> {
         let running = self.members[job].running.as_mut().expect("it runs");
         if let Some(ends) = running.ends {
@@ -532,40 +548,42 @@ impl ClusterRun {
         let mut alone =
             Alone { closed_loop: &mut closed_loop, wake: &mut wake, sender: &mut sender };
         let forever = Time::from_ps(u64::MAX);
-        let ends = alone.go_on(forever, &mut self.records, &mut |_, _| {})?;
+        let ends = alone.advance(forever, &mut self.records, &mut |_, _| {})?;
+        // These adjustments have not happened yet.
         self.records.adjustments.truncate(adjustments);
-        let ends = ends.expect("a job alone comes to its end");
+        let ends = ends.expect("a job alone has a last iteration");
         running.ends = Some(ends);
         Ok(ends)
     }
 
-    // Moves a job alone on to `until`; whether it has ended.
+    // Advances a job alone to `until`. Returns whether it has left.
     fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, FlowError> {
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { closed_loop, stream, wake, open, .. } = running.as_mut().expect("it runs");
         let sender = &mut self.network.streams[*stream].sender;
-        let (stretches, merge) = (&mut self.stretches, self.settings.merge);
+        let (iterations, merge) = (&mut self.iterations, self.settings.merge);
         let mut alone = Alone { closed_loop, wake, sender };
-        let ends = alone.go_on(until, &mut self.records, &mut |row, count| {
-            stretches.extend(SimilarIterations::new(row, *done_before, count).join(open, merge));
+        let ends = alone.advance(until, &mut self.records, &mut |row, count| {
+            iterations.extend(SimilarIterations::new(row, *done_before, count).join(open, merge));
         })?;
         Ok(ends.is_some())
     }
 
-    // Joins the iterations that a job has just finished to its rows.
+    // Merges the iterations that a job has just finished into its rows.
     fn note_iterations(&mut self, job: usize) {
+        // A cluster has no table of phases.
         self.records.phases.clear();
         if self.records.iterations.is_empty() {
             return;
         }
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { stream, open, marks_before, .. } = running.as_mut().expect("it runs");
-        let marks = self.network.streams[*stream].met.values().map(|met| met.marks).sum();
+        let marks = self.network.streams[*stream].contention.values().map(|link| link.marks).sum();
         for row in self.records.iterations.drain(..) {
-            let mut stretch = SimilarIterations::new(&row, *done_before, 1);
-            // Of several that end at once, those without length, the first had them all.
-            stretch.marks = marks - std::mem::replace(marks_before, marks);
-            self.stretches.extend(stretch.join(open, self.settings.merge));
+            let mut finished = SimilarIterations::new(&row, *done_before, 1);
+            // If several iterations end at the same time, all but the first have no length, and the first gets all marks.
+            finished.marks = marks - std::mem::replace(marks_before, marks);
+            self.iterations.extend(finished.join(open, self.settings.merge));
         }
     }
 
@@ -574,20 +592,20 @@ impl ClusterRun {
         self.count_traffic(id.index(), &mut traffic);
         self.traffic = traffic;
         let member = &mut self.members[id.index()];
-        let running = member.running.take().expect("who leaves was there");
+        let running = member.running.take().expect("a job that leaves was running");
         member.done_before += running.closed_loop.done();
         self.network.check_sent(running.stream)?;
-        for (link, asked_bps) in running.asks_bps() {
-            self.asked_bps[link] -= asked_bps;
+        for (link, bps) in running.peak_demands_bps() {
+            self.peak_demand_bps[link] -= bps;
         }
-        self.stretches.extend(running.open);
+        self.iterations.extend(running.open);
         self.network.remove(running.stream);
         self.moved = true;
         let is_done = running.closed_loop.done() == running.planned;
         Ok(if is_done { Ended::Done } else { Ended::Stopped })
     }
 
-    // Adds what a running job has sent since its start.
+    // Adds the traffic of a running job since its last start.
     fn count_traffic(&mut self, job: usize, traffic: &mut BTreeMap<(LinkId, JobId), Traffic>) {
         self.settle(job);
         let Some(running) = &self.members[job].running else { return };
@@ -598,22 +616,22 @@ impl ClusterRun {
             let total = traffic.entry(key).or_default();
             total.bytes += bytes_of(stream.sender.sent(), load.flows);
             total.busy += stream.sender.busy();
-            if let Some(met) = stream.met.get(&load.link) {
-                total.contended += met.contended;
-                total.marks += met.marks;
+            if let Some(contention) = stream.contention.get(&load.link) {
+                total.contended += contention.contended;
+                total.marks += contention.marks;
             }
         }
     }
 
-    // Accounts for what a running job met so far.
+    // Accounts for the contention of a running job up to now.
     fn settle(&mut self, job: usize) {
-        if let Some(running) = self.members[job].running.as_ref().filter(|its| its.shares) {
+        if let Some(running) = self.members[job].running.as_ref().filter(|running| running.shares) {
             self.network.settle_links_of(running.stream);
         }
     }
 }
 
-/// A job that meets nobody: each of its phases takes as long as on an idle network.
+/// A job that runs alone: each of its phases takes as long as on an idle network.
 struct Alone<'m> {
     closed_loop: &'m mut ClosedLoop<'static>,
     wake: &'m mut Option<Time>,
@@ -621,9 +639,9 @@ struct Alone<'m> {
 }
 
 impl Alone<'_> {
-    /// Goes on to `until`, telling of each iteration that it finishes, or of so many equal ones, the first of which it
-    /// shows. When the job has left, if it has.
-    fn go_on(
+    /// Advances the job to `until`. Calls `finished` for each finished iteration, or once for a number of identical ones with the
+    /// row of the first. Returns when the job has left, if it has.
+    fn advance(
         &mut self,
         until: Time,
         records: &mut Records,
@@ -634,7 +652,7 @@ impl Alone<'_> {
                 self.sender.advance(now);
                 self.sender.stop();
             }
-            let next = self.closed_loop.go_on(now, records)?;
+            let next = self.closed_loop.proceed(now, records)?;
             records.iterations.drain(..).for_each(|row| finished(&row, 1));
             records.phases.clear();
             *self.wake = match next {
@@ -649,18 +667,23 @@ impl Alone<'_> {
                     return Ok(Some(now));
                 }
             };
-            self.leap(now, until, finished);
+            self.skip_identical(now, until, finished);
         }
         Ok(None)
     }
 
-    // Passes over iterations that are all alike.
-    fn leap(&mut self, now: Time, until: Time, finished: &mut dyn FnMut(&IterationRow, u64)) {
-        let alike = self.closed_loop.alike_until(now, until);
-        if alike > 0 {
-            let (first, span) = self.closed_loop.leap(alike);
-            finished(&first, alike);
-            self.sender.pass_over(self.closed_loop.phases(), alike, span);
+    // Skips identical iterations, so that simulating a job alone without jitter takes no longer for more iterations.
+    fn skip_identical(
+        &mut self,
+        now: Time,
+        until: Time,
+        finished: &mut dyn FnMut(&IterationRow, u64),
+    ) {
+        let count = self.closed_loop.identical_until(now, until);
+        if count > 0 {
+            let (first, span) = self.closed_loop.leap(count);
+            finished(&first, count);
+            self.sender.skip(self.closed_loop.phases(), count, span);
             *self.wake = self.wake.map(|wake| wake + span);
         }
     }

@@ -1,4 +1,5 @@
-//! Who keeps whom waiting on full links, and how many packets these mark: what a cluster's jobs cost each other.
+//! Contention between the jobs of a cluster: how much time they lose to each other on full links, and how many of their
+//! packets are marked.
 
 use std::collections::BTreeMap;
 
@@ -14,36 +15,36 @@ pub(crate) struct Contention {
     delays: BTreeMap<Encounter, f64>,
 }
 
-/// A job that sends over a full link together with another one.
+/// Two jobs that contend on a full link, one of which loses time to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Encounter {
-    /// Where.
+    /// The full link.
     pub link: LinkId,
-    /// Who waits.
+    /// The job that loses time.
     pub job: JobId,
-    /// For whom.
+    /// The job to which it loses time.
     pub other: JobId,
 }
 
-/// What a stream met on one of its links.
+/// The contention of a stream on one of its links.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Met {
-    /// How long the link was full and others sent there as well.
+pub(crate) struct StreamContention {
+    /// The time in which the link was full and other flows sent there as well.
     pub(crate) contended: Duration,
-    /// Its packets that were marked, on average over many such runs.
+    /// The expected number of its packets that were marked.
     pub(crate) marks: f64,
 }
 
-/// A stream that sends over a link.
+/// A stream that sends over a contended link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sending {
     pub(crate) stream: usize,
     pub(crate) job: JobId,
     pub(crate) flows: u64,
     pub(crate) rate: Rate,
-    /// What it would send on an idle network.
+    /// Its demand.
     pub(crate) cap: Rate,
-    /// On so many full links it meets others.
+    /// The number of its contended links.
     pub(crate) full_links: u32,
 }
 
@@ -51,16 +52,18 @@ struct Link {
     id: LinkId,
     capacity: Rate,
     marks: LinkMarks,
+    /// The number of flows that it holds back, as [`contenders`] counts them.
     held: u64,
-    /// While it is full and flows of several meet there.
+    /// The streams that send, while it is contended; otherwise empty.
     sending: Vec<Sending>,
+    /// The time up to which it is settled.
     since: Time,
-    /// Links over which flows come that send now, and how many streams come over each.
+    /// The links before this one on the paths of sending streams, each with the number of these streams.
     inputs: Vec<(usize, u32)>,
 }
 
 impl Contention {
-    /// `links` by place.
+    /// Contention on `links`, identified by their index.
     pub(crate) fn new(
         links: impl IntoIterator<Item = (LinkId, Rate)>,
         model: Option<MarkModel>,
@@ -77,12 +80,12 @@ impl Contention {
         Self { model, links: links.into_iter().map(link).collect(), delays: BTreeMap::new() }
     }
 
-    /// Seconds that a job lost to another one on a link, since they were last taken.
+    /// The seconds that each job has lost to each other job on each link since the last call.
     pub(crate) fn take_delays(&mut self) -> BTreeMap<Encounter, f64> {
         std::mem::take(&mut self.delays)
     }
 
-    /// A stream begins to send that comes to links over those before them: (link, link before).
+    /// A stream begins to send; `inputs` are the links before its links: (link, link before).
     pub(crate) fn enter(&mut self, inputs: &[(usize, usize)]) {
         for &(link, before) in inputs {
             let inputs = &mut self.links[link].inputs;
@@ -93,12 +96,12 @@ impl Contention {
         }
     }
 
-    /// It ends.
+    /// A stream with these `inputs` stops sending.
     pub(crate) fn leave(&mut self, inputs: &[(usize, usize)]) {
         for &(link, before) in inputs {
             let inputs = &mut self.links[link].inputs;
             let place = inputs.iter().position(|&(known, _)| known == before);
-            let place = place.expect("what leaves came that way");
+            let place = place.expect("a stream leaves by the inputs by which it entered");
             inputs[place].1 -= 1;
             if inputs[place].1 == 0 {
                 inputs.swap_remove(place);
@@ -106,13 +109,19 @@ impl Contention {
         }
     }
 
-    /// Who meets on a link.
+    /// The streams that contend on a link.
     pub(crate) fn sending(&self, link: usize) -> &[Sending] {
         &self.links[link].sending
     }
 
-    /// Accounts for a link up to `now`: `met` is told what each stream met there.
-    pub(crate) fn settle(&mut self, link: usize, now: Time, met: &mut dyn FnMut(usize, Met)) {
+    /// Accounts for the contention on a link since it was last settled: calls `add` for each stream, and adds to the
+    /// delays.
+    pub(crate) fn settle(
+        &mut self,
+        link: usize,
+        now: Time,
+        add: &mut dyn FnMut(usize, StreamContention),
+    ) {
         let state = &mut self.links[link];
         let contended = now.since(state.since);
         state.since = now;
@@ -122,31 +131,35 @@ impl Contention {
             return;
         }
         let total: f64 = state.sending.iter().map(Sending::load).sum();
-        for its in &state.sending {
-            met(its.stream, Met { contended, marks: marks * its.load() / total });
-            let others: f64 = total - its.load();
-            let lost_s = contended.as_secs_f64() * its.lost() / f64::from(its.full_links.max(1));
-            for other in state.sending.iter().filter(|other| other.job != its.job) {
+        for one in &state.sending {
+            // Jobs share marks in proportion to what they send: a switch marks packets, whoever sends them.
+            let marks = marks * one.load() / total;
+            add(one.stream, StreamContention { contended, marks });
+            let others: f64 = total - one.load();
+            // A stream held back on several links is slowed down once, so each link accounts for an equal part.
+            let lost_s =
+                contended.as_secs_f64() * one.lost_share() / f64::from(one.full_links.max(1));
+            for other in state.sending.iter().filter(|other| other.job != one.job) {
+                // All others may have a rate of zero, behind this one's queue.
                 let part = if others > 0.0 { other.load() / others } else { 0.0 };
-                let encounter = Encounter { link: state.id, job: its.job, other: other.job };
+                let encounter = Encounter { link: state.id, job: one.job, other: other.job };
                 *self.delays.entry(encounter).or_default() += lost_s * part;
             }
         }
     }
 
-    /// From now on `sending` meet on a link that is full; nobody if it is not, or one stream of one flow has it to itself.
-    /// It has been settled.
+    /// From `now` on, the streams `sending` contend on a link; none if it is not contended. The link must have been settled.
     pub(crate) fn hold(&mut self, link: usize, now: Time, sending: Vec<Sending>) {
         let inputs = self.links[link].inputs.iter();
         let inputs: Rate = inputs.map(|&(before, _)| self.links[before].capacity).sum();
         let state = &mut self.links[link];
-        let flows = sending.iter().map(|its| its.flows).sum();
-        let slowed = sending.iter().filter(|its| its.rate < its.cap);
-        let held = slowed.map(|its| its.flows).sum();
+        let flows = sending.iter().map(|one| one.flows).sum();
+        let slowed = sending.iter().filter(|one| one.rate < one.cap);
+        let held = slowed.map(|one| one.flows).sum();
         state.held = contenders(held, flows, inputs, state.capacity);
         state.sending = sending;
         if let Some(model) = &self.model {
-            // No time has passed since it was settled.
+            // No time has passed since the link was settled, so that this returns no marks.
             state.marks.hold(model, now, state.held);
         }
     }
@@ -157,8 +170,8 @@ impl Sending {
         self.rate.as_bps() as f64 * self.flows as f64
     }
 
-    /// The share of its time that it waits.
-    fn lost(&self) -> f64 {
+    /// The share of its time that it loses compared with an idle network.
+    fn lost_share(&self) -> f64 {
         1.0 - self.rate.as_bps() as f64 / self.cap.as_bps() as f64
     }
 }

@@ -1,12 +1,12 @@
-//! What a run costs, in events and rates.
+//! Counters of the cost of a run.
 
-/// What a run cost.
+/// The cost of a run, in events and rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounters {
-    /// Ends of waits and of Up phases, and steps of adaptive weights.
+    /// The number of handled events: ends of waits, streams and steps of adaptive weights, arrivals of messages, samples.
     pub events: u64,
-    /// How often links were shared anew.
+    /// The number of times that links were shared anew.
     pub reallocations: u64,
-    /// Rates computed in those, over all jobs.
+    /// The number of rates that this computed, over all streams.
     pub rates: u64,
 }

@@ -1,5 +1,5 @@
-//! The event loop: lets jobs send, and shares links anew among those that meet when one of them
-//! starts or stops. Jobs that nothing touches and links without traffic cost nothing.
+//! The event loop of a scenario: advances jobs from event to event, has links shared anew when a job starts or stops to
+//! send, and records rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU64};
@@ -23,40 +23,41 @@ use crate::sampling::Sampler;
 use crate::sender::{bytes_of, picobits};
 use crate::training::TrainingRun;
 
-// After so many events, at the latest, rows are counted.
-const ROUND: u64 = 1 << 12;
+// The largest number of events between two counts of rows. Counting at each event would slow all of them down; in this many,
+// few rows accumulate compared with a batch.
+const EVENTS_BETWEEN_COUNTS: u64 = 1 << 12;
 
-/// How a run is done and what it records; what is simulated is left to the scenario.
+/// How a scenario is run and what is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowOptions {
-    /// The goodput that links lose to contention.
+    /// The goodput of links for which jobs contend.
     pub goodput: Goodput,
-    /// An adaptive weight changes with every such part of an Up phase, and has within it the value
-    /// of its middle.
+    /// The number of steps in which an adaptive weight changes during an Up phase. Within a step it has the value of the
+    /// step's middle.
     pub adaptive_steps: NonZeroU16,
-    /// Changes of rate from then on are not recorded: a long run has millions.
+    /// Rates are recorded up to this time: a long run has millions of changes.
     pub rates_until: Time,
-    /// The operations of so many iterations of training jobs are recorded.
+    /// The number of iterations of training jobs whose operations are recorded.
     pub recorded_iterations: u64,
-    /// Traffic is sampled in such intervals, if at all.
+    /// The interval in which traffic is sampled; `None` for no samples.
     pub sample_every: Option<Duration>,
-    /// The observer is told of progress after so many events.
+    /// The number of events between two progress callbacks.
     pub progress_every: NonZeroU64,
 }
 
 /// Whether a run reached its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowStatus {
-    /// All jobs left, or the end of the scenario came.
+    /// All jobs have left, or the end of the scenario was reached.
     Complete,
-    /// The observer stopped it: the tables hold what was finished by then.
+    /// The observer stopped the run: the tables contain what was finished by then.
     Interrupted,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowEnd {
-    /// What the run cost.
+    /// The cost of the run.
     pub counters: FlowCounters,
     /// Whether it reached its end.
     pub status: FlowStatus,
@@ -64,20 +65,20 @@ pub struct FlowEnd {
     pub ended: Time,
 }
 
-/// What came out of a run that nobody observed.
+/// The result of a run without an observer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowOutcome {
-    /// What all engines record.
+    /// The tables that both engines record.
     pub tables: Tables,
-    /// Where traffic was sampled: `at_s, link, job, bytes`, of data with headers and acknowledgements since the last sample,
-    /// rows of none left out.
+    /// If traffic was sampled: `at_s, link, job, bytes`, the bytes since the last sample, including headers and
+    /// acknowledgements of training jobs. There are no rows of 0 bytes.
     pub utilisation: Option<Table>,
-    /// How it ended.
+    /// How the run ended.
     pub end: FlowEnd,
 }
 
-/// Runs `scenario` to its end and keeps all rows. The same scenario and options give the same outcome; renaming or reordering
-/// jobs without jitter or clock error changes nothing but their order.
+/// Runs `scenario` to its end and keeps all rows. The same scenario and options give the same outcome. Without jitter and clock
+/// error, the names and the order of jobs affect only the order of rows.
 ///
 /// ```
 /// use hocket_des::{Duration, Rate};
@@ -86,7 +87,7 @@ pub struct FlowOutcome {
 ///     Column, Crossing, Fabric, Job, LinkId, Phase, Profile, Scenario, Stop,
 /// };
 ///
-/// // Two jobs that want 40 Gbps for half of 240 ms meet on 50 Gbps, half a period apart.
+/// // Two jobs that demand 40 Gbps for half of 240 ms share a link of 50 Gbps, half a period apart.
 /// let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::from_ns(500))?;
 /// let (start, duration) = (Duration::ZERO, Duration::from_ms(120));
 /// let up = Phase { start, duration, rate: Rate::from_gbps(40) };
@@ -105,9 +106,9 @@ pub struct FlowOutcome {
 /// ```
 ///
 /// # Errors
-/// If the scenario has transfers, which this engine does not run, a job can never finish, the run would take more than 213 days of simulated time, or one of
-/// the run's own checks fails: no link above its rate at any time, all bytes of every job sent, no rank left waiting, no
-/// collective faster than the links of its ranks.
+/// If the scenario has transfers, which this engine does not support; if a job can never finish; if the run exceeds 213 days
+/// of simulated time; or if a self-check fails: a link exceeds its rate, a job does not send all its bytes, a rank waits for
+/// ever, or a collective is faster than the links of its ranks.
 pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, FlowError> {
     let mut engine = Engine::new(scenario, options)?;
     let end = engine.run(None)?;
@@ -115,11 +116,11 @@ pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, Fl
     Ok(FlowOutcome { tables: engine.records.into_tables(scenario), utilisation, end })
 }
 
-/// Runs `scenario` as [`run`] does, but hands rows to `observer` during the run, so that they need not fit into memory. Each table
-/// has the same rows in the same order; `links` and `jobs` come last. `observer` can stop the run.
+/// Runs `scenario` as [`run`] does, but passes rows to `observer` during the run, so that they need not fit into memory. Each
+/// table has the same rows in the same order; `links` and `jobs` come last. `observer` can stop the run.
 ///
 /// # Errors
-/// As [`run`]. Rows that `observer` received before an error are not taken back.
+/// As [`run`]. `observer` keeps the rows that it received before an error.
 pub fn run_observed(
     scenario: &Scenario,
     options: &FlowOptions,
@@ -155,10 +156,10 @@ struct Engine<'a> {
     trainings: Vec<TrainingRun<'a>>,
     sampler: Option<Sampler>,
     records: Records,
-    /// The number of events after which the observer is told of progress.
+    /// The number of events at which the next progress callback is due.
     report_at: u64,
-    /// The number of events after which rows are counted.
-    look_at: u64,
+    /// The number of events at which rows are counted next.
+    count_at: u64,
 }
 
 struct PeriodicJob<'a> {
@@ -208,7 +209,7 @@ impl<'a> Engine<'a> {
         }
         let mut planner = Planner::new(scenario);
         for training in &mut trainings {
-            training.go_on(&mut network, &mut planner, &mut records)?;
+            training.execute_commands(&mut network, &mut planner, &mut records)?;
         }
         let sampler = options.sample_every.map(Sampler::new);
         if let Some(sampler) = &sampler {
@@ -225,11 +226,11 @@ impl<'a> Engine<'a> {
             sampler,
             records,
             report_at,
-            look_at: report_at.min(ROUND),
+            count_at: report_at.min(EVENTS_BETWEEN_COUNTS),
         })
     }
 
-    // From the first event to the last sample and the rows of `links`, with the checks of the run.
+    // Runs all events, then the checks of the whole run, and records the last sample and the rows of `links`.
     fn run(&mut self, observer: Option<&mut dyn Observer>) -> Result<FlowEnd, FlowError> {
         let status = self.handle_events(observer)?;
         self.network.check_bytes()?;
@@ -249,7 +250,8 @@ impl<'a> Engine<'a> {
     ) -> Result<FlowStatus, FlowError> {
         let until = self.scenario.until();
         while let Some((time, timer)) = self.network.timers.pop() {
-            if !self.network.counts(timer) {
+            // Stale timers are skipped before the time is looked at: they must not end the run or count as events.
+            if !self.network.is_current(timer) {
                 continue;
             }
             if let Some(until) = until.filter(|&until| time > until) {
@@ -258,11 +260,11 @@ impl<'a> Engine<'a> {
             }
             self.network.now = time;
             self.handle(timer)?;
-            self.handle_others_now()?;
+            self.handle_simultaneous()?;
             self.network.share_links(self.options.rates_until, &mut self.records)?;
-            if self.network.counters.events >= self.look_at
+            if self.network.counters.events >= self.count_at
                 && let Some(observer) = &mut observer
-                && self.look_around(*observer).is_break()
+                && self.pass_rows_and_report(*observer).is_break()
             {
                 self.network.cut_off(self.network.now);
                 return Ok(FlowStatus::Interrupted);
@@ -275,12 +277,12 @@ impl<'a> Engine<'a> {
         Ok(FlowStatus::Complete)
     }
 
-    // Everything that happens at one time happens before links are shared anew: so the order of
-    // jobs within that time cannot matter.
-    fn handle_others_now(&mut self) -> Result<(), FlowError> {
+    // All events of one time are handled before links are shared anew, so that the order of jobs within that time does not
+    // matter.
+    fn handle_simultaneous(&mut self) -> Result<(), FlowError> {
         while self.network.timers.peek_time() == Some(self.network.now) {
             let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
-            if self.network.counts(timer) {
+            if self.network.is_current(timer) {
                 self.handle(timer)?;
             }
         }
@@ -292,9 +294,9 @@ impl<'a> Engine<'a> {
         network.counters.events += 1;
         let now = network.now;
         let training = match timer {
-            Timer::Stream { stream, .. } => match network.reached(stream) {
+            Timer::Stream { stream, .. } => match network.handle_stream(stream) {
                 None => return Ok(()),
-                Some(Owner::Job { job }) => return self.go_on(job),
+                Some(Owner::Job { job }) => return self.proceed(job),
                 Some(Owner::Step { training, run, chunk }) => {
                     self.trainings[training].sent_step(run, chunk, network);
                     training
@@ -304,7 +306,7 @@ impl<'a> Engine<'a> {
                     training
                 }
             },
-            Timer::Job { job } => return self.go_on(job),
+            Timer::Job { job } => return self.proceed(job),
             Timer::Sample => {
                 self.sample();
                 return Ok(());
@@ -331,13 +333,13 @@ impl<'a> Engine<'a> {
                 training
             }
         };
-        self.trainings[training].go_on(network, &mut self.planner, records)
+        self.trainings[training].execute_commands(network, &mut self.planner, records)
     }
 
     // A periodic job's wait or Up phase is over.
-    fn go_on(&mut self, job: usize) -> Result<(), FlowError> {
+    fn proceed(&mut self, job: usize) -> Result<(), FlowError> {
         let state = &mut self.periodic[job];
-        match state.closed_loop.go_on(self.network.now, &mut self.records)? {
+        match state.closed_loop.proceed(self.network.now, &mut self.records)? {
             Next::Wait(time) => self.network.timers.schedule(time, Timer::Job { job }),
             Next::Send(phase) => {
                 let total = picobits(phase.rate, phase.duration);
@@ -351,17 +353,18 @@ impl<'a> Engine<'a> {
     fn sample(&mut self) {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.sample(&mut self.network);
-        // One sample can have rows of all jobs on all links.
-        self.look_at = 0;
-        // Where nothing else will happen there is nothing to see, and the run could not end.
+        // One sample can add rows for all jobs on all links, so they are counted after the present event.
+        self.count_at = 0;
+        // Without other events and streams there is nothing to sample, and further samples would keep the run from ending.
         if !self.network.timers.is_empty() || self.network.is_sending() {
             let at = self.network.now + sampler.interval;
             self.network.timers.schedule(at, Timer::Sample);
         }
     }
 
+    // Cold: few events in thousands get here, and the loop over the others stays small.
     #[cold]
-    fn look_around(&mut self, observer: &mut dyn Observer) -> ControlFlow<()> {
+    fn pass_rows_and_report(&mut self, observer: &mut dyn Observer) -> ControlFlow<()> {
         if self.records.rows() + self.sampler.as_ref().map_or(0, Sampler::rows) >= BATCH {
             self.hand_over(observer);
         }
@@ -371,11 +374,11 @@ impl<'a> Engine<'a> {
             self.report_at = events + self.options.progress_every.get();
             flow = observer.on_progress(&self.progress());
         }
-        self.look_at = self.report_at.min(events + ROUND);
+        self.count_at = self.report_at.min(events + EVENTS_BETWEEN_COUNTS);
         flow
     }
 
-    /// Hands over the rows that there are.
+    /// Passes all rows so far to `observer`.
     fn hand_over(&mut self, observer: &mut dyn Observer) {
         hand_on(self.records.take_tables(self.scenario), observer);
         hand_on(self.take_samples(), observer);
@@ -404,8 +407,9 @@ impl<'a> Engine<'a> {
             let stream = &network.streams[job.stream];
             for load in &*stream.loads {
                 let bytes = bytes_of(stream.sender.sent(), load.flows);
-                let could = network.capacity_bps(load.link) as f64 / 8.0 * elapsed_s;
-                let utilisation = if could > 0.0 { bytes.get() as f64 / could } else { 0.0 };
+                let most = network.capacity_bps(load.link) as f64 / 8.0 * elapsed_s;
+                // A run can end at time 0, in which nothing could be sent.
+                let utilisation = if most > 0.0 { bytes.get() as f64 / most } else { 0.0 };
                 let (link, busy) = (network.link(load.link), stream.sender.busy());
                 rows.push(LinkRow { link, job: job.id, bytes, utilisation, busy });
             }
@@ -425,7 +429,8 @@ fn policies(scenario: &Scenario) -> Vec<Policy> {
     scenario.jobs().iter().zip(scenario.job_ids()).map(policy).collect()
 }
 
-// The links that exist in a run: those that some job crosses; all, where it is found out on the way.
+// The links that the network must know: those that some job crosses, or all if there are training jobs, whose routes are
+// only found when they communicate.
 fn crossed_links(scenario: &Scenario) -> BTreeSet<LinkId> {
     if scenario.jobs().iter().any(|job| job.training().is_some()) {
         return (0..scenario.fabric().links().len()).map(LinkId::from_index).collect();

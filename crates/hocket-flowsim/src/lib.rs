@@ -1,6 +1,7 @@
 //! Flow-level simulation: between two events every job sends at a constant rate, so that hours of
-//! cluster time take seconds. Packets, queues and the dynamics of a congestion control are left to
-//! the packet engine; here a control is what it shares by: max-min, weights, strict priority.
+//! cluster time take seconds. Packets, queues and the dynamics of congestion control are left to
+//! the packet engine; here, a congestion control is reduced to how it shares a link: max-min with
+//! weights and strict priority.
 
 mod allocation;
 pub mod cluster;

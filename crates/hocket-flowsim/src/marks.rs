@@ -1,18 +1,18 @@
-//! How many packets a switch marks on a full link: a fit to the packet engine, since rates between events have no
-//! queue. Which links are full, and whose flows meet there, is left to the engine.
+//! How many packets a switch marks on a full link: a fit to the packet engine, since constant rates between events build
+//! no queue. Which links are full, and which flows share them, is left to the engine.
 
 use hocket_des::{Duration, Rate, Time};
 use thiserror::Error;
 
-/// The fewest flows that make a queue: a switch forwards one as it comes.
+/// The smallest number of flows that builds a queue: a switch forwards a single flow as it arrives.
 const FEWEST: u64 = 2;
 
-/// Marks of a congestion control on a link of one rate, by how many flows the link holds back.
+/// The marks of a congestion control on a link of one rate, by the number of flows that the link holds back.
 ///
-/// While it holds back n flows, `per_second` of n packets are marked each second: the control has settled, and every
-/// increase of a rate is soon answered. Each flow that comes finds the others at rates that leave it no room:
-/// `per_join` of n more are marked when the n-th comes, spread over time as e^(−t ÷ `settling`). A link that held flows back
-/// until a time t ago sees 1 − e^(−t ÷ `recovery`) of that, as their rates are still on their way up.
+/// While it holds back n flows, `per_second` of n packets are marked each second: the control has settled, and any
+/// increase of a rate soon causes marks. A joining flow finds the others at rates that leave it no room:
+/// `per_join` of n further packets are marked when the n-th flow joins, spread over time as e^(−t ÷ `settling`). A link
+/// that held flows back until a time t ago has only 1 − e^(−t ÷ `recovery`) of these, as rates have not fully recovered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarkModel {
     per_second: Vec<f64>,
@@ -21,37 +21,40 @@ pub struct MarkModel {
     recovery: Duration,
 }
 
-/// Why numbers are not a model.
+/// Why numbers do not form a model.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum MarkModelError {
     #[error(
-        "{per_second} rates and {per_join} bursts; there must be as many of both, and at least 2"
+        "{per_second} rates and {per_join} bursts; their numbers must be equal, and at least 2"
     )]
     Lengths { per_second: usize, per_join: usize },
-    #[error("{value} for {flows} flows; marks are finite and not below 0")]
+    #[error("{value} marks for {flows} flows; the number must be finite and at least 0")]
     Value { flows: u64, value: f64 },
-    #[error("a time of 0 to settle or to recover; it must be longer")]
+    #[error("the time to settle or to recover is 0; it must be longer")]
     NoTime,
 }
 
-/// What one link has marked; at first it holds nobody back.
+/// The state of the model on one link, which holds back no flow at first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkMarks {
+    /// The number of flows that it holds back.
     flows: u64,
-    /// Marks still to come because flows have come.
+    /// The marks still to come from flows that have joined.
     burst: f64,
+    /// The time of the last call.
     updated: Time,
     /// When it last held a flow back, if it ever did.
     held: Option<Time>,
 }
 
 impl MarkModel {
-    /// Element i of `per_second` and of `per_join` is of i + 2 flows. Beyond the last, rates grow as between the last two, and
-    /// bursts stay what they are.
+    /// A model in which element i of `per_second` and of `per_join` is for i + 2 flows. Beyond the last element, rates are
+    /// extrapolated linearly from the last two, and bursts are constant.
     ///
     /// # Errors
-    /// If there are not two of each, or not as many of both, one is negative, infinite or not a number, or a time is zero.
+    /// If the lists have fewer than two elements or different lengths, if an element is negative, infinite or not a number, or
+    /// if a time is zero.
     pub fn new(
         per_second: Vec<f64>,
         per_join: Vec<f64>,
@@ -63,8 +66,8 @@ impl MarkModel {
             return Err(MarkModelError::Lengths { per_second, per_join });
         }
         for values in [&per_second, &per_join] {
-            let wrong = |(_, value): &(u64, &f64)| !(value.is_finite() && **value >= 0.0);
-            if let Some((flows, &value)) = (FEWEST..).zip(values).find(wrong) {
+            let invalid = |(_, value): &(u64, &f64)| !(value.is_finite() && **value >= 0.0);
+            if let Some((flows, &value)) = (FEWEST..).zip(values).find(invalid) {
                 return Err(MarkModelError::Value { flows, value });
             }
         }
@@ -74,36 +77,37 @@ impl MarkModel {
         Ok(Self { per_second, per_join, settling, recovery })
     }
 
-    /// Marks per second once `flows` have found their rates.
+    /// Marks per second once the rates of `flows` flows have settled.
     fn per_second(&self, flows: u64) -> f64 {
         let Some(place) = flows.checked_sub(FEWEST) else { return 0.0 };
         let last = self.per_second.len() - 1;
         let beyond = place.saturating_sub(last as u64);
         let slope = self.per_second[last] - self.per_second[last - 1];
         let within = self.per_second[usize::try_from(place).map_or(last, |place| place.min(last))];
+        // A falling line must not become negative.
         (within + slope * beyond as f64).max(0.0)
     }
 
-    /// Further marks when a flow comes and is the last of `flows`.
+    /// Further marks when the last one of `flows` flows joins.
     fn per_join(&self, flows: u64) -> f64 {
         let Some(place) = flows.checked_sub(FEWEST) else { return 0.0 };
         let last = self.per_join.len() - 1;
         self.per_join[usize::try_from(place).map_or(last, |place| place.min(last))]
     }
 
-    /// Further marks when flows come and `before` become `flows`.
+    /// Further marks when the number of flows rises from `before` to `flows`; 0 if it does not rise.
     fn per_joins(&self, before: u64, flows: u64) -> f64 {
         (before..flows).map(|others| self.per_join(others + 1)).sum()
     }
 }
 
-/// What is left after `elapsed` of what decays with the time constant `decay`.
+/// The fraction left after `elapsed` of a quantity that decays with the time constant `decay`.
 fn left_after(elapsed: Duration, decay: Duration) -> f64 {
     (-elapsed.as_secs_f64() / decay.as_secs_f64()).exp()
 }
 
 impl LinkMarks {
-    /// Marks since the last call. From `now` on the link holds back `flows` of those that it carries; none if it is not full.
+    /// Returns the marks since the last call. From `now` on, the link holds back `flows` flows; 0 if it is not full.
     ///
     /// ```
     /// use hocket_des::{Duration, Time};
@@ -114,7 +118,7 @@ impl LinkMarks {
     /// let mut link = LinkMarks::default();
     /// let at = |ms| Time::ZERO + Duration::from_ms(ms);
     /// assert_eq!(link.hold(&model, at(1_000), 2), 0.0);
-    /// // Two flows meet for a second: 6,000 marks, and 600 in the beginning.
+    /// // Two flows share the link for a second: 6,000 marks, and 600 at the beginning.
     /// assert_eq!(link.hold(&model, at(2_000), 0).round(), 6_600.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -129,26 +133,28 @@ impl LinkMarks {
         if self.flows > 0 {
             self.held = Some(now);
         }
-        // The queue that a burst comes from is gone with the last who had to wait.
+        // Without contention, the queue from which the burst comes has drained.
         self.burst = if flows == 0 { 0.0 } else { left + self.joining(model, now, flows) };
         self.flows = flows;
         self.updated = now;
         marks
     }
 
-    /// Further marks because the link holds back `flows` from `now` on.
+    /// Further marks because the link holds back `flows` flows from `now` on.
     fn joining(&self, model: &MarkModel, now: Time, flows: u64) -> f64 {
         let still_down = self.held.map_or(0.0, |held| left_after(now.since(held), model.recovery));
+        // `per_join` is for flows that join settled ones. Only after a pause can their rates be lower.
         let recovered = if self.flows == 0 { 1.0 - still_down } else { 1.0 };
         recovered * model.per_joins(self.flows, flows)
     }
 }
 
-/// How many flows count as held back on a full link of rate `link`, where `held` of its `flows` send less than they would, and
-/// come over links that together carry `inputs`.
+/// The number of flows that count as held back on a full link of rate `link`, on which `held` of `flows` flows send less than
+/// they demand. `inputs` is the total rate of the links over which they arrive.
 ///
-/// None where no more can come in than goes out: those links held them back. A flow that gets all it asks for has its share
-/// of the marks, but adds none; beside one that is held back it is still the second.
+/// It is 0 if no more can arrive than the link carries: the links before it hold the flows back. A flow that gets all that it
+/// demands has its share of the marks but adds none, except that it counts as the second flow beside a single one that is
+/// held back.
 pub(crate) fn contenders(held: u64, flows: u64, inputs: Rate, link: Rate) -> u64 {
     if inputs <= link || flows < FEWEST { 0 } else { held.max(FEWEST) }
 }
@@ -196,7 +202,7 @@ mod tests {
         let mut link = LinkMarks::default();
         link.hold(&model(), at(0), 3);
         assert_eq!(whole(link.hold(&model(), at(1_000), 2)), 8_000 + 600 + 1_400);
-        // Who stays was there before: no burst.
+        // The flows that stay were there before: no burst.
         assert_eq!(whole(link.hold(&model(), at(2_000), 0)), 6_000);
     }
 
@@ -210,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_that_met_shortly_before_have_not_recovered() {
+    fn flows_that_contended_shortly_before_have_not_recovered() {
         let burst_after = |gap_ms: u64| {
             let mut link = LinkMarks::default();
             link.hold(&model(), at(0), 2);
@@ -224,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_last_number_of_flows_rates_go_on_in_a_line() {
+    fn beyond_the_last_number_of_flows_rates_are_extrapolated() {
         assert_eq!(whole(model().per_second(6)), 11_000 + 2 * 3_000);
         assert_eq!(whole(model().per_join(6)), 1_300);
     }
 
     #[test]
-    fn what_another_link_lets_through_does_not_queue_behind_it() {
+    fn traffic_held_back_by_one_link_does_not_queue_at_the_next() {
         let (link, twice) = (Rate::from_gbps(50), Rate::from_gbps(100));
         assert_eq!(contenders(3, 3, link, link), 0);
         assert_eq!(contenders(3, 3, twice, link), 3);
@@ -244,16 +250,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_of_marks_is_refused_by_its_place() {
+    fn an_invalid_number_of_marks_is_refused_with_its_number_of_flows() {
         let error = marks(vec![1.0, -2.0], vec![1.0, 1.0]).unwrap_err();
-        assert_eq!(error.to_string(), "-2 for 3 flows; marks are finite and not below 0");
+        assert_eq!(
+            error.to_string(),
+            "-2 marks for 3 flows; the number must be finite and at least 0"
+        );
         let error = marks(vec![1.0], vec![1.0, 1.0]).unwrap_err();
         assert_eq!(error, MarkModelError::Lengths { per_second: 1, per_join: 2 });
     }
 
     proptest! {
         #[test]
-        fn looking_more_often_changes_no_sum(
+        fn more_frequent_calls_change_no_sum(
             changes in prop::collection::vec((1_u64..50, 0_u64..6), 1..20),
             looks in 2_u64..10,
         ) {

@@ -1,5 +1,5 @@
-//! Links and what sends over them: shares links anew among those that meet when one of them starts or stops. What nothing
-//! touches and links without traffic cost nothing.
+//! Links and the streams that send over them. When a stream starts or stops, links are shared anew among the streams that it
+//! reaches over common links; other streams and idle links cost nothing.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -9,35 +9,35 @@ use hocket_des::{EventQueue, Rate, Time};
 use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
 
 use crate::allocation::{Allocator, Claim, Load};
-use crate::contention::{Contention, Met, Sending};
+use crate::contention::{Contention, Sending, StreamContention};
 use crate::counters::FlowCounters;
 use crate::error::FlowError;
 use crate::goodput::Goodput;
 use crate::sender::Sender;
 
-/// What can happen.
+/// The events of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
-    /// A stream ends, or the step of its weight. Only that of the stream's present generation counts; the others are of plans
-    /// since dropped.
+    /// A stream or a step of its adaptive weight ends. A change of rate makes the timer stale: only the timer of the stream's
+    /// present generation is valid.
     Stream { stream: usize, generation: u64 },
-    /// A periodic job goes on.
+    /// The wait of a periodic job is over.
     Job { job: usize },
     /// A wait of a rank of a training job is over.
     Rank { training: usize, rank: u32 },
     /// All messages of a step of a collective have arrived.
     Step { training: usize, run: usize, chunk: u32 },
-    /// All ranks know that what they sent in a collective has arrived.
+    /// All messages of a collective are acknowledged.
     Collective { training: usize, run: usize },
     /// A message has arrived.
     Delivery { training: usize, message: u32 },
-    /// Its sender knows.
+    /// A message is acknowledged.
     Acknowledgement { training: usize, message: u32 },
     /// Traffic is sampled.
     Sample,
 }
 
-/// Who is told that a stream has ended.
+/// The owner of a stream, which is notified of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Job { job: usize },
@@ -45,34 +45,37 @@ pub(crate) enum Owner {
     Message { training: usize, message: u32 },
 }
 
-/// Flows that all move at one rate: those of a job, or the messages of one step of a collective.
+/// Flows that all have one rate: those of a periodic job, or the messages of one step of a collective.
 pub(crate) struct Stream {
     pub(crate) owner: Owner,
     pub(crate) job: JobId,
     pub(crate) sender: Sender,
     pub(crate) loads: Rc<[Load]>,
     pub(crate) share: Share,
-    /// Its rate counts units of so many bits: loads are so much larger, so that they can be parts of a flow.
+    /// The bits that its rate counts as one. Loads are larger by the same factor, which allows them to be fractions of a flow.
     pub(crate) unit: u64,
-    /// Among so many that together are one flow on each of their ways.
+    /// The number of streams that together have the weight of one flow.
     split: u64,
     queue: u8,
+    /// Incremented at each change of rate.
     generation: u64,
-    /// Whether the timer of this generation still runs.
+    /// Whether the timer of this generation is still to come.
     pending: bool,
+    /// The last rate in the table of rates.
     recorded: Rate,
+    /// The last search that visited it.
     seen: u64,
-    /// What of it was counted as traffic, in picobits.
+    /// The part of what it sent that has been counted as traffic, in picobits.
     counted: u128,
-    /// Over which link it comes to each of its links, where that is known: (link, link before).
+    /// The links before its links, where they are known: (link, link before).
     pub(crate) inputs: Vec<(usize, usize)>,
-    /// By link, where contention is watched: what it met there.
-    pub(crate) met: BTreeMap<usize, Met>,
-    /// There too: on how many full links it meets others.
+    /// By link, if contention is recorded: its contention there.
+    pub(crate) contention: BTreeMap<usize, StreamContention>,
+    /// If contention is recorded: the number of its contended links.
     full_links: u32,
 }
 
-/// What the network knows of a job.
+/// The policy of a job, as far as the network needs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) name: String,
@@ -86,23 +89,25 @@ pub(crate) struct Network {
     pub(crate) streams: Vec<Stream>,
     /// By [`JobId`].
     pub(crate) policies: Vec<Policy>,
-    /// Streams that nobody has.
+    /// Indices of removed streams, which new ones reuse: a long run has millions.
     unused: Vec<usize>,
-    /// Only these exist here, and a [`Load`] names them by place.
+    /// The links of the run. A [`Load`] refers to them by index.
     links: Vec<LinkState>,
     allocator: Allocator,
     adaptive_steps: NonZeroU16,
-    /// Streams whose links must be shared anew at `now`, and streams whose rate may have changed.
+    /// Streams whose links must be shared anew at `now`.
     disturbed: Vec<usize>,
+    /// Streams whose rate may have changed at `now`.
     touched: Vec<usize>,
-    /// Stamps what a search has seen, so that nothing has to be wiped before the next one.
+    /// The number of the latest search. Streams and links are stamped with it, so that nothing has to be reset between two.
     search: u64,
+    /// Scratch space of the allocation.
     rates_bps: Vec<u64>,
-    /// Where it is counted: what was sent since it was last taken, in picobits.
+    /// If traffic is sampled: what was sent and not yet taken by the sampler, in picobits.
     traffic: Option<BTreeMap<(LinkId, JobId), u128>>,
-    /// Where it is watched.
+    /// If contention is recorded.
     pub(crate) contention: Option<Contention>,
-    /// Links that a stream has left since they were last shared.
+    /// If contention is recorded: links that a stream has left since links were last shared.
     left: Vec<usize>,
     pub(crate) counters: FlowCounters,
 }
@@ -110,15 +115,16 @@ pub(crate) struct Network {
 struct LinkState {
     id: LinkId,
     name: String,
-    /// Streams that send, and how many flows each has here.
+    /// The streams that send, each with its number of flows here.
     senders: Vec<(usize, u64)>,
+    /// The last search that visited it.
     seen: u64,
-    /// Where that is watched: whether it is full and flows meet there.
+    /// If contention is recorded: whether the link is full and has several flows.
     contended: bool,
 }
 
 impl Network {
-    /// Without jobs; only `links` of the fabric exist.
+    /// A network without jobs that consists of `links` of the fabric.
     pub(crate) fn new(
         fabric: &Fabric,
         links: impl IntoIterator<Item = LinkId>,
@@ -155,7 +161,7 @@ impl Network {
         }
     }
 
-    /// Adds a stream that does not send yet.
+    /// Adds a stream that does not send yet, and returns its index.
     pub(crate) fn add(
         &mut self,
         owner: Owner,
@@ -179,12 +185,12 @@ impl Network {
             seen: 0,
             counted: 0,
             inputs: Vec::new(),
-            met: BTreeMap::new(),
+            contention: BTreeMap::new(),
             full_links: 0,
         };
         match self.unused.pop() {
             Some(place) => {
-                // Timers of who had the place before must not count.
+                // The generation continues, so that timers of the stream before remain stale.
                 let generation = self.streams[place].generation;
                 self.streams[place] = Stream { generation, ..stream };
                 place
@@ -196,32 +202,33 @@ impl Network {
         }
     }
 
-    /// Gives a stream up that has ended.
+    /// Removes a stream that has ended.
     pub(crate) fn remove(&mut self, stream: usize) {
-        assert!(!self.streams[stream].sender.active, "a stream is given up at its end");
+        assert!(!self.streams[stream].sender.active, "a stream is removed after its end");
         self.unused.push(stream);
     }
 
-    /// Whether a timer is not of a plan since dropped.
-    pub(crate) fn counts(&self, timer: Timer) -> bool {
+    /// Whether a timer is not stale.
+    pub(crate) fn is_current(&self, timer: Timer) -> bool {
         match timer {
             Timer::Stream { stream, generation } => self.streams[stream].generation == generation,
             _ => true,
         }
     }
 
-    /// Lets a stream send `picobits` at `cap` or less, in its unit.
+    /// Lets a stream send `picobits` at `cap` or less; both count in the stream's unit.
     pub(crate) fn start(&mut self, stream: usize, cap: Rate, picobits: u128) {
         let state = &mut self.streams[stream];
         state.sender.start(self.now, cap, picobits);
         self.enter_links(stream);
     }
 
-    /// A stream's time has come: who is told if it has ended.
-    pub(crate) fn reached(&mut self, stream: usize) -> Option<Owner> {
+    /// Handles the timer of a stream. Returns the owner if the stream has ended.
+    pub(crate) fn handle_stream(&mut self, stream: usize) -> Option<Owner> {
         let state = &mut self.streams[stream];
         state.pending = false;
         state.sender.advance(self.now);
+        // A step of an adaptive weight has ended: the new weight changes the shares.
         if !state.sender.is_finished() {
             self.disturbed.push(stream);
             return None;
@@ -234,7 +241,7 @@ impl Network {
         Some(owner)
     }
 
-    /// Takes a stream off the network, which goes on without it: whoever has it moves it on from here.
+    /// Takes a stream off its links. From then on the caller advances it.
     pub(crate) fn detach(&mut self, stream: usize) {
         let state = &mut self.streams[stream];
         state.generation += 1;
@@ -245,7 +252,7 @@ impl Network {
         }
     }
 
-    /// Puts it back, where it shares its links again.
+    /// Puts a detached stream back on its links, which it shares again.
     pub(crate) fn attach(&mut self, stream: usize) {
         let state = &mut self.streams[stream];
         if state.sender.active {
@@ -267,6 +274,7 @@ impl Network {
     fn leave_links(&mut self, stream: usize) {
         if self.contention.is_some() {
             let loads = Rc::clone(&self.streams[stream].loads);
+            // The time until now is accounted for while the stream is still on its links.
             for load in &*loads {
                 self.settle(load.link);
                 self.left.push(load.link);
@@ -277,10 +285,10 @@ impl Network {
         }
         for load in &*self.streams[stream].loads {
             let senders = &mut self.links[load.link].senders;
-            let place = senders.iter().position(|&(other, _)| other == stream);
-            senders.remove(place.expect("what leaves was sending"));
-            // One of those that stay is enough to find the others.
-            self.disturbed.extend(senders.first().map(|&(other, _)| other));
+            let place = senders.iter().position(|&(sender, _)| sender == stream);
+            senders.remove(place.expect("a stream that leaves was sending"));
+            // One of the remaining streams suffices: the search finds the others over this link.
+            self.disturbed.extend(senders.first().map(|&(sender, _)| sender));
         }
     }
 
@@ -297,6 +305,7 @@ impl Network {
             self.note_contention(&streams, &links);
             self.touched.extend_from_slice(&streams);
         }
+        // Links that are now idle belong to no component.
         for link in std::mem::take(&mut self.left) {
             self.note_contention(&[], &[link]);
         }
@@ -304,7 +313,8 @@ impl Network {
         Ok(())
     }
 
-    // Who of `streams` meets on `links` from now on. Where the same meet at the same rates, nothing has to be accounted for yet.
+    // Notes which of `streams` contend on `links` from now on. Where the same streams contend at the same rates as before,
+    // the interval simply continues: most reallocations leave most links as they are.
     fn note_contention(&mut self, streams: &[usize], links: &[usize]) {
         if self.contention.is_none() {
             return;
@@ -318,29 +328,29 @@ impl Network {
             state.full_links = full as u32;
         }
         for &link in links {
-            let contention = self.contention.as_ref().expect("it was just there");
+            let contention = self.contention.as_ref().expect("checked on entry");
             if contention.sending(link).iter().copied().eq(self.sending(link)) {
                 continue;
             }
             self.settle(link);
             let sending = self.sending(link).collect();
-            let contention = self.contention.as_mut().expect("it was just there");
+            let contention = self.contention.as_mut().expect("checked on entry");
             contention.hold(link, self.now, sending);
         }
     }
 
-    // Accounts for what was met on a link up to now.
+    // Adds the contention on a link up to now to its streams.
     fn settle(&mut self, link: usize) {
         let Some(contention) = &mut self.contention else { return };
         let streams = &mut self.streams;
-        contention.settle(link, self.now, &mut |stream, met| {
-            let known = streams[stream].met.entry(link).or_default();
-            known.contended += met.contended;
-            known.marks += met.marks;
+        contention.settle(link, self.now, &mut |stream, added| {
+            let total = streams[stream].contention.entry(link).or_default();
+            total.contended += added.contended;
+            total.marks += added.marks;
         });
     }
 
-    // The streams that meet on a link that is full; none on another one.
+    // The streams that contend on a link: all its streams if it is contended, otherwise none.
     fn sending(&self, link: usize) -> impl Iterator<Item = Sending> {
         let state = &self.links[link];
         let senders = if state.contended { &state.senders[..] } else { &[] };
@@ -365,8 +375,8 @@ impl Network {
         }
     }
 
-    // All sending streams that the disturbed ones reach over links with traffic, in order of index,
-    // and those links.
+    // All sending streams that the disturbed ones reach over common links, directly or through others, and those links. Max-min
+    // rates of other streams cannot change.
     fn component(&mut self) -> (Vec<usize>, Vec<usize>) {
         self.search += 1;
         let (mut streams, mut links) = (Vec::new(), Vec::new());
@@ -383,11 +393,13 @@ impl Network {
                 if link.seen != self.search {
                     link.seen = self.search;
                     links.push(load.link);
-                    frontier.extend(link.senders.iter().map(|&(other, _)| other));
+                    frontier.extend(link.senders.iter().map(|&(sender, _)| sender));
                 }
             }
         }
+        // Empty, but keeps its allocation.
         self.disturbed = frontier;
+        // In order of index, so that records do not depend on the order of the search.
         streams.sort_unstable();
         (streams, links)
     }
@@ -396,6 +408,7 @@ impl Network {
         self.counters.reallocations += 1;
         self.counters.rates += component.len() as u64;
         let steps = u64::from(self.adaptive_steps.get());
+        // At the old rates; adaptive weights depend on the progress.
         for &stream in component {
             self.streams[stream].sender.advance(self.now);
         }
@@ -404,12 +417,13 @@ impl Network {
         self.allocator.allocate(&claims, &mut self.rates_bps);
         for (&stream, &rate_bps) in component.iter().zip(&self.rates_bps) {
             let state = &mut self.streams[stream];
+            // Without contention an adaptive weight has no effect, and its steps need no events.
             let adapts =
                 matches!(state.share, Share::Adaptive(_)) && self.allocator.contends(&state.loads);
             let policy_decided = self.allocator.policy_decided(&state.loads);
             records.jobs[state.job.index()].policy_acted += u64::from(policy_decided);
             let rate = Rate::from_bps(rate_bps);
-            // At the same rate the end of a phase stays where it was planned.
+            // At the same rate the end of a phase stays the same: its timer remains valid.
             if rate != state.sender.rate || adapts || !state.pending {
                 state.sender.rate = rate;
                 state.generation += 1;
@@ -426,6 +440,7 @@ impl Network {
     fn record_rates(&mut self, rates_until: Time, records: &mut Records) {
         let mut touched = std::mem::take(&mut self.touched);
         if self.now < rates_until {
+            // A stream may be listed twice; its second entry finds its rate recorded.
             touched.sort_unstable();
             for &stream in &touched {
                 let state = &mut self.streams[stream];
@@ -440,7 +455,7 @@ impl Network {
         self.touched = touched;
     }
 
-    /// Moves all that sends on to `at`, where the run ends.
+    /// Ends the run at `at`: advances all sending streams to it.
     pub(crate) fn cut_off(&mut self, at: Time) {
         self.now = at;
         for stream in self.streams.iter_mut().filter(|stream| stream.sender.active) {
@@ -448,12 +463,12 @@ impl Network {
         }
     }
 
-    /// Whether anything sends, also what has no timer before links are shared anew.
+    /// Whether any stream sends, including streams that have no timer until links are shared anew.
     pub(crate) fn is_sending(&self) -> bool {
         self.streams.iter().any(|stream| stream.sender.active)
     }
 
-    /// What was sent over each link since it was last taken away from here, where that is counted.
+    /// By link and job, the picobits sent and not yet subtracted by the caller; nothing if traffic is not sampled.
     pub(crate) fn traffic(&mut self) -> impl Iterator<Item = (&(LinkId, JobId), &mut u128)> {
         for stream in 0..self.streams.len() {
             if self.streams[stream].sender.active {
@@ -500,7 +515,7 @@ impl Network {
         (0..self.streams.len()).try_for_each(|stream| self.check_sent(stream))
     }
 
-    /// Whether a stream sent what it had to by now.
+    /// Checks that a stream has sent exactly what its phases had to send by now.
     pub(crate) fn check_sent(&self, stream: usize) -> Result<(), FlowError> {
         let stream = &self.streams[stream];
         let (sent, due) = (stream.sender.sent(), stream.sender.due());
@@ -510,7 +525,7 @@ impl Network {
         Err(FlowError::BytesLost { job: self.job_name(stream.job), time: self.now, sent, due })
     }
 
-    /// With no timer left, nothing sends.
+    /// Checks that no stream sends, once no timer is left: such a stream has a rate of zero and would never end.
     pub(crate) fn check_none_stalled(&self) -> Result<(), FlowError> {
         let Some(stream) = self.streams.iter().find(|stream| stream.sender.active) else {
             return Ok(());
@@ -535,7 +550,8 @@ impl Network {
 }
 
 impl Stream {
-    /// What it asks for now, with its weight in 1/65,536 of half a step of `steps`.
+    /// Its claim at present. The weight is an integer: 1 + progress in units of half of one of `steps` steps, times the
+    /// weight of the share in 1/65,536.
     fn claim(&self, steps: u64) -> Claim<'_> {
         let weight = u64::from(self.share.weight().raw());
         let progress = match self.share {
@@ -547,7 +563,9 @@ impl Stream {
         Claim {
             job: self.job.index(),
             cap_bps: self.sender.cap.as_bps(),
-            weight: policy / (self.unit * self.split),
+            // A rate that counts larger units is a smaller number: so is its weight. Streams that together are one flow
+            // share its weight. A weight of 0 would never send.
+            weight: (policy / (self.unit * self.split)).max(1),
             policy,
             queue: self.queue,
             loads: &self.loads,

@@ -1,5 +1,4 @@
-//! What one step of a collective, or a message, asks of the network: how much on which links, and how long its last byte is
-//! under way.
+//! The traffic of one step of a collective, or of a message: the load on each link, and the latency of the last byte.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -12,53 +11,55 @@ use hocket_scenario::{
 use crate::allocation::Load;
 use crate::error::FlowError;
 
-/// Loads count in such parts of a flow: what headers and acknowledgements add can be told apart.
+/// Loads are counted in fractions of a flow of this denominator, fine enough for headers and acknowledgements.
 pub(crate) const UNIT: u64 = 1 << 12;
 
-/// The messages of a step, or of several alike that follow each other as those of a ring do: all move at one rate.
+/// The messages of a step, or of several steps that repeat it, as those of a ring do. All of them have one rate.
 pub(crate) struct StepPlan {
-    /// Per unit of rate: of data with headers one way, of acknowledgements the other.
+    /// Loads in units of 1/[`UNIT`] flow: data with headers in one direction, acknowledgements in the other.
     pub(crate) loads: Rc<[Load]>,
     /// The data of one message.
     pub(crate) bytes: u64,
-    /// Steps that follow each other.
+    /// The number of steps that the plan covers.
     pub(crate) steps: u32,
-    /// Messages that cross each link, in all steps together.
+    /// The number of messages that cross each link, over all these steps.
     pub(crate) messages: Rc<[(usize, u64)]>,
-    /// From when all is sent until the last has arrived and was noticed, beside what the next chunks hide.
+    /// The time from the end of sending until the receivers have noticed and added the last bytes, minus what other chunks
+    /// hide.
     pub(crate) latency: Duration,
-    /// What the slowest receiver needs for all but the last of what it has to add, from the start of the step.
+    /// The time from the start of the step that the slowest receiver takes to add all messages but the last.
     pub(crate) reduction: Duration,
-    /// Until its sender knows that a message has arrived.
+    /// The time from a message's arrival to its acknowledgement.
     pub(crate) acknowledgement: Duration,
 }
 
-/// Finds the ways of messages, once for each pair of hosts.
+/// Plans steps and messages. Paths are found once for each pair of hosts.
 pub(crate) struct Planner<'a> {
     fabric: &'a Fabric,
     routing: Routing<'a>,
-    /// By job and hosts.
-    ways: HashMap<(JobId, [NodeId; 2]), Rc<Way>>,
+    /// By job, sender and receiver. A hash map is safe here: it is never iterated.
+    paths: HashMap<(JobId, [NodeId; 2]), Rc<Paths>>,
 }
 
-/// A message's way there and back.
-struct Way {
-    /// With the share of the message that takes each.
-    forth: Vec<(LinkId, f64)>,
-    back: Vec<LinkId>,
+/// The paths of a message and its acknowledgements.
+struct Paths {
+    /// Each link with the share of the message that crosses it, which is below 1 if the message is sprayed.
+    forward: Vec<(LinkId, f64)>,
+    reverse: Vec<LinkId>,
 }
 
-/// What sums up over the messages of a step.
+/// Totals over the messages of a step.
 struct Sum {
-    /// By link: loads, and messages of which parts may go elsewhere.
+    /// By link: the load, and the number of messages, to which sprayed ones contribute fractions.
     loads: Vec<u64>,
     messages: Vec<f64>,
-    /// Over all messages: time on an idle network, from the first byte to the last; and of the fastest and the slowest.
+    /// The sum over all messages of their times on an idle network, in picoseconds, and their number.
     total: u128,
     count: u64,
+    /// The times of the fastest and of the slowest message on an idle network.
     fastest: Option<Duration>,
     slowest: Duration,
-    /// Of the slowest: time of all bytes on its slowest link, and of its last byte beyond that.
+    /// The largest time of a message on the slowest link of its path, and the largest additional time of its last byte.
     transfer: Duration,
     latency: Duration,
     acknowledgement: Duration,
@@ -67,10 +68,10 @@ struct Sum {
 impl<'a> Planner<'a> {
     pub(crate) fn new(scenario: &'a Scenario) -> Self {
         let fabric = scenario.fabric();
-        Self { fabric, routing: Routing::new(fabric), ways: HashMap::new() }
+        Self { fabric, routing: Routing::new(fabric), paths: HashMap::new() }
     }
 
-    /// What step `step` of a collective asks for, together with all but the last of those that repeat it.
+    /// The plan of a step of a collective and of the steps that repeat it, except for the last of these.
     pub(crate) fn step(
         &mut self,
         (training, job): (&Training, JobId),
@@ -85,14 +86,15 @@ impl<'a> Planner<'a> {
         for (&rank, member) in members.iter().zip(0_u32..) {
             most_due = most_due.max(collective.due(step, member));
             for send in collective.sends(step, member) {
-                // Of chunks and blocks that differ by a byte the first are the largest.
+                // The first chunk and the largest block stand for all: others are at most a byte shorter. Empty messages
+                // take part as messages of one byte.
                 let size = collective.message_bytes(0, step, member, &send).get().max(1);
                 bytes = bytes.max(size);
                 let ends = [rank, members[send.to as usize]];
                 self.add(&mut sum, (training, job), ends, size)?;
             }
         }
-        // The last of several alike is one of its own: there the chunks come out one after another.
+        // The last of the repeated steps has its own plan: chunks leave the ring one after another, instead of in turns.
         let steps = (collective.repeats(step) - 1).max(1);
         let added = match system.reduction {
             Some(rate) if collective.reduces(step) => rate.transmission_time(Bytes::new(bytes)),
@@ -103,7 +105,8 @@ impl<'a> Planner<'a> {
         let latency = match steps {
             1 => sum.latency + at_the_end,
             _ => {
-                // While one chunk is under way the others use the links.
+                // The stream itself takes the transfers of all chunks in flight, which share the links in turns: only what
+                // exceeds them is latency. If receivers are slower than links, their additions determine the time instead.
                 let hidden_ps = u128::from(sum.transfer.as_ps() * in_flight);
                 let added_ps = u128::from(added.as_ps() * in_flight);
                 let around_ps =
@@ -124,7 +127,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// What a message from one rank to another asks for.
+    /// The plan of a message from one rank to another.
     pub(crate) fn message(
         &mut self,
         (training, job): (&Training, JobId),
@@ -152,31 +155,31 @@ impl<'a> Planner<'a> {
         bytes: u64,
     ) -> Result<(), FlowError> {
         let hosts = ranks.map(|rank| training.spec().hosts[rank as usize]);
-        let way = self.way(training, job, hosts)?;
+        let paths = self.paths(training, job, hosts)?;
         let framing = match self.fabric.scale_up_between(hosts[0], hosts[1]) {
             Some(_) => training.spec().scale_up_framing,
             None => training.spec().framing,
         };
         let message = Framed::new(framing, bytes);
-        for &(link, part) in &way.forth {
+        for &(link, part) in &paths.forward {
             let flows = (message.wire_per_unit as f64 * part).round() as u64;
             sum.loads[link.index()] += flows;
             sum.messages[link.index()] += part;
         }
-        for &link in &way.back {
+        for &link in &paths.reverse {
             sum.loads[link.index()] += message.acks_per_unit;
         }
         let rate = |link: &LinkId| self.fabric.links()[link.index()].rate;
         let delay = |link: &LinkId| self.fabric.links()[link.index()].delay;
-        let links = || way.forth.iter().map(|(link, _)| link);
+        let links = || paths.forward.iter().map(|(link, _)| link);
         let on_wire = |size: u64, rate: Rate| rate.transmission_time(Bytes::new(size));
-        let slowest = links().map(rate).min().expect("two hosts are apart");
+        let slowest = links().map(rate).min().expect("different hosts have a link between them");
         let transfer = on_wire(message.wire, slowest);
-        // The last packet is stored and forwarded by every switch.
+        // Every switch stores and forwards the last packet. Its time on the slowest link is part of the transfer.
         let packet_times = links().map(|link| on_wire(message.packet, rate(link)));
         let latency = links().map(delay).sum::<Duration>() + packet_times.sum::<Duration>()
             - on_wire(message.packet, slowest);
-        let acks = way.back.iter();
+        let acks = paths.reverse.iter();
         let acknowledgement =
             acks.map(|link| delay(link) + on_wire(u64::from(framing.ack), rate(link))).sum();
         let time = transfer + latency;
@@ -190,47 +193,51 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn way(
+    fn paths(
         &mut self,
         training: &Training,
         job: JobId,
         hosts: [NodeId; 2],
-    ) -> Result<Rc<Way>, FlowError> {
+    ) -> Result<Rc<Paths>, FlowError> {
         let known = (job, hosts);
-        if let Some(way) = self.ways.get(&known) {
-            return Ok(Rc::clone(way));
+        if let Some(paths) = self.paths.get(&known) {
+            return Ok(Rc::clone(paths));
         }
         let label = Training::label(job);
         let flow = training.flow(hosts, label, self.fabric);
-        let forth = match flow.path {
+        let forward = match flow.path {
             PathChoice::Pinned(path) => path.into_iter().map(|link| (link, 1.0)).collect(),
             PathChoice::Ecmp => {
                 let route = self.routing.route(flow.from, flow.to, label)?;
                 route.into_iter().map(|link| (link, 1.0)).collect()
             }
             PathChoice::Spray => {
-                let ways = self.routing.ways(flow.from, flow.to, label)?;
-                let part = 1.0 / ways.len() as f64;
+                let paths = self.routing.paths(flow.from, flow.to, label)?;
+                let part = 1.0 / paths.len() as f64;
+                // In order of link, since sums of fractions depend on the order.
                 let mut parts = BTreeMap::new();
-                for link in ways.into_iter().flatten() {
+                for link in paths.into_iter().flatten() {
                     *parts.entry(link).or_insert(0.0) += part;
                 }
                 parts.into_iter().collect()
             }
         };
-        let way = Rc::new(Way { forth, back: self.routing.route(flow.to, flow.from, label)? });
-        self.ways.insert(known, Rc::clone(&way));
-        Ok(way)
+        let reverse = self.routing.route(flow.to, flow.from, label)?;
+        let paths = Rc::new(Paths { forward, reverse });
+        self.paths.insert(known, Rc::clone(&paths));
+        Ok(paths)
     }
 }
 
-/// A message as packets.
+/// The bytes of a message on the wire.
 struct Framed {
-    /// With all headers.
+    /// Data and all headers.
     wire: u64,
-    /// The last packet, or any: of a message of several the largest.
+    /// The largest packet, which stands for the last one.
     packet: u64,
+    /// `wire` for each byte of data, in 1/[`UNIT`].
     wire_per_unit: u64,
+    /// The same for acknowledgements.
     acks_per_unit: u64,
 }
 
@@ -250,7 +257,7 @@ impl Framed {
     }
 }
 
-// Of what goes with one byte of data, rounded up so that no link carries more than it can.
+// Bytes on the wire for each byte of data, in 1/UNIT. Rounded up, so that no link carries more than its rate.
 fn per_unit(wire: u64, bytes: u64) -> u64 {
     let exact = u128::from(wire) * u128::from(UNIT);
     u64::try_from(exact.div_ceil(u128::from(bytes))).expect("a packet has less than 2^16 bytes")
@@ -272,17 +279,18 @@ impl Sum {
         }
     }
 
-    /// Where one step of a ring hangs on the one before, blocks go around: what all `steps` but the last take on an idle
-    /// network. The last block to come has missed the fastest hop of its lap, and its last hop is the slowest, which is counted
-    /// by itself.
+    /// The time on an idle network of all repeated steps but the last. Each depends on the one before, so that a block passes
+    /// around the ring. The last block to arrive takes every hop except the fastest, and its last hop, which is the slowest, is
+    /// planned as the last step.
     fn around_ps(&self, steps: u32) -> u128 {
         let mean_ps = self.total / u128::from(self.count.max(1));
         let fastest_ps = self.fastest.map_or(0, Duration::as_ps);
         let apart_ps = u128::from(fastest_ps) + u128::from(self.slowest.as_ps());
+        // `steps` and two more: the last step, and the hop that completes the lap.
         (mean_ps * u128::from(steps + 2)).saturating_sub(apart_ps)
     }
 
-    // Links of a run with training jobs have the places of their numbers.
+    // A network with training jobs has all links of the fabric, so their ids are their indices.
     fn loads(&self) -> Rc<[Load]> {
         let loads = self.loads.iter().enumerate().map(|(link, &flows)| Load { link, flows });
         loads.filter(|load| load.flows > 0).collect()

@@ -1,4 +1,4 @@
-//! Traffic by link and job, in equal intervals.
+//! Samples of the traffic by link and job, in equal intervals.
 
 use hocket_des::{Duration, Time};
 use hocket_scenario::{Column, Fabric, Job, JobId, LinkId, Table};
@@ -6,13 +6,13 @@ use hocket_scenario::{Column, Fabric, Job, JobId, LinkId, Table};
 use crate::network::Network;
 use crate::sender::PICOBITS_PER_BYTE;
 
-/// What was sampled and not taken out yet.
+/// The samples that have not been taken out yet.
 pub(crate) struct Sampler {
     pub(crate) interval: Duration,
     rows: Vec<Sample>,
 }
 
-/// What a job sent over a link in the interval that ended then.
+/// The bytes that a job sent over a link in the interval that ended at `time_ps`.
 struct Sample {
     time_ps: u64,
     link: LinkId,
@@ -25,11 +25,12 @@ impl Sampler {
         Self { interval, rows: Vec::new() }
     }
 
-    /// Takes what was sent since the last sample; of a byte that has begun the rest comes with the next.
+    /// Samples the traffic since the last sample, in whole bytes. A fraction of a byte is left for the next sample.
     pub(crate) fn sample(&mut self, network: &mut Network) {
         let time_ps = network.now.as_ps();
         for (&(link, job), picobits) in network.traffic() {
             let bytes = u64::try_from(*picobits / PICOBITS_PER_BYTE).unwrap_or(u64::MAX);
+            // Only what is counted: rounding would not add up over the samples.
             *picobits -= u128::from(bytes) * PICOBITS_PER_BYTE;
             if bytes > 0 {
                 self.rows.push(Sample { time_ps, link, job, bytes });

@@ -1,31 +1,35 @@
-//! What a job has sent and still has to send, kept exactly: data is counted in picobits (bits per
-//! second × picoseconds), which every whole rate moves a whole number of in every whole time.
+//! The progress of a sender, kept exactly: data is counted in picobits (bits per second × picoseconds), so that
+//! any whole rate moves a whole number of them in any whole time.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::Phase;
 
-/// Picobits of a byte.
+/// Picobits in a byte.
 pub(crate) const PICOBITS_PER_BYTE: u128 = 8_000_000_000_000;
 
-/// The sending side of a job.
+/// The sending side of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
-    /// In an Up phase.
+    /// Whether it is in a phase.
     pub(crate) active: bool,
-    /// What the current phase sends on an idle network.
+    /// The demand of the phase: its rate on an idle network.
     pub(crate) cap: Rate,
-    /// What it sends now; zero outside Up phases.
+    /// The present rate; zero outside phases.
     pub(crate) rate: Rate,
+    /// Picobits of the phase, and those that are left.
     total: u128,
     remaining: u128,
+    /// The time up to which `remaining` is valid.
     updated: Time,
+    /// Picobits sent since the start of the run.
     sent: u128,
+    /// Picobits of all phases so far. Counted separately from `sent`, to check it.
     due: u128,
     busy: Duration,
 }
 
 impl Sender {
-    /// A job that does not send yet.
+    /// A sender that has not begun.
     pub(crate) fn new() -> Self {
         Self {
             active: false,
@@ -40,9 +44,9 @@ impl Sender {
         }
     }
 
-    /// Starts to send `total` picobits at `cap` or less.
+    /// Starts a phase of `total` picobits at `cap` or less.
     pub(crate) fn start(&mut self, now: Time, cap: Rate, total: u128) {
-        assert!(!self.active, "one thing is sent at a time");
+        assert!(!self.active, "a sender has one phase at a time");
         self.active = true;
         self.cap = cap;
         self.total = total;
@@ -51,14 +55,15 @@ impl Sender {
         self.updated = now;
     }
 
-    /// Moves the phase on to `now` at the rate it has had since the last call.
+    /// Advances the phase to `now` at the rate that it has had since the last call.
     pub(crate) fn advance(&mut self, now: Time) {
         let span = now.since(self.updated);
-        // The last picosecond of a phase is rarely full.
+        // The end of a phase is rounded up, so that its last picosecond may have less to send.
         let moved = picobits(self.rate, span).min(self.remaining);
         self.remaining -= moved;
         self.sent += moved;
         self.updated = now;
+        // Held at zero by a higher queue, a job does not occupy the link.
         if !self.rate.is_zero() {
             self.busy += span;
         }
@@ -76,33 +81,32 @@ impl Sender {
         self.rate = Rate::ZERO;
     }
 
-    /// How many of `steps` equal steps of the phase are behind it, rounded down.
+    /// The number of finished steps, of `steps` equal steps of the phase.
     pub(crate) fn steps_done(&self, steps: u64) -> u64 {
         let done = (self.total - self.remaining) / self.step(steps);
-        u64::try_from(done).expect("a phase has no more steps than asked for")
+        u64::try_from(done).expect("a phase has at most `steps` steps")
     }
 
-    /// Time until the phase ends at the present rate, rounded up; `None` if that is never.
+    /// Time until the phase ends at the present rate, rounded up; `None` if it never does.
     pub(crate) fn time_to_end(&self) -> Option<Duration> {
         self.time_to_move(self.remaining)
     }
 
-    /// Time until the next of `steps` equal steps is done, or the phase ends.
+    /// Time until the present one of `steps` equal steps ends, or the phase, rounded up; `None` if neither does.
     pub(crate) fn time_to_step(&self, steps: u64) -> Option<Duration> {
         let step = self.step(steps);
         let into_step = (self.total - self.remaining) % step;
         self.time_to_move(self.remaining.min(step - into_step))
     }
 
-    /// Time that the rest of the phase takes at its cap, rounded up.
+    /// Time that the remainder of the phase takes at its cap, rounded up.
     pub(crate) fn time_at_cap(&self) -> Duration {
         let ps = self.remaining.div_ceil(u128::from(self.cap.as_bps()));
         Duration::from_ps(u64::try_from(ps).expect("no phase is longer than a run"))
     }
 
-    /// Sends `phases` so many times at their caps, which takes `span` in all with the pauses between them; a phase under way
-    /// goes on after it.
-    pub(crate) fn pass_over(&mut self, phases: &[Phase], times: u64, span: Duration) {
+    /// Counts `phases` as sent `times` times at their caps within `span`. A present phase continues after it.
+    pub(crate) fn skip(&mut self, phases: &[Phase], times: u64, span: Duration) {
         for phase in phases {
             let picobits = picobits(phase.rate, phase.duration) * u128::from(times);
             self.sent += picobits;
@@ -117,16 +121,17 @@ impl Sender {
         self.sent
     }
 
-    /// Picobits that the phases so far had to send by now; equal to [`sent`](Self::sent) or this is a bug.
+    /// Picobits that the phases so far had to send by now, which must equal [`sent`](Self::sent).
     pub(crate) fn due(&self) -> u128 {
         self.due - if self.active { self.remaining } else { 0 }
     }
 
-    /// How long the job has been sending since the start of the run.
+    /// The time in which it has been sending since the start of the run.
     pub(crate) fn busy(&self) -> Duration {
         self.busy
     }
 
+    // Rounded up: with steps rounded down, there could be more of them than `steps`.
     fn step(&self, steps: u64) -> u128 {
         self.total.div_ceil(u128::from(steps))
     }
@@ -140,8 +145,8 @@ impl Sender {
     }
 }
 
-/// `sent` picobits of each of `flows` flows, rounded to the nearest byte; a total past what 64 bits
-/// hold, which takes months at 1 Pbps, reads as the most they hold.
+/// The bytes of `flows` flows that each sent `sent` picobits, rounded to the nearest byte per flow. Totals beyond 64 bits,
+/// which take more than a day at 1 Pbps, saturate.
 pub(crate) fn bytes_of(sent: u128, flows: u64) -> Bytes {
     let bytes = (sent + PICOBITS_PER_BYTE / 2) / PICOBITS_PER_BYTE * u128::from(flows);
     Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))

@@ -1,12 +1,12 @@
-//! Which tables a run has, and their columns: what makes tables of rows makes them of none.
+//! The tables of a run without rows, from the code that builds them with rows.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{Fabric, Table, TableGroup, Tables};
 
 use crate::sampling::Sampler;
 
-/// The tables of `group` with their columns and no rows, in the order in which they are written; none of a group that only the
-/// packet engine has.
+/// The tables of `group` with their columns and no rows, in the order in which they are written. Groups that only the packet
+/// engine has are empty.
 pub fn tables_without_rows(group: TableGroup) -> Vec<Table> {
     let tables = Tables::without_rows();
     match group {

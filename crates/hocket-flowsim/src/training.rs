@@ -1,4 +1,4 @@
-//! Training jobs on the network: a step of a collective is one stream, which starts when all its ranks have come.
+//! Training jobs on the network: a step of a collective is one stream, which starts when all ranks of the group have joined.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -15,25 +15,26 @@ use crate::sender::PICOBITS_PER_BYTE;
 
 /// One training job.
 pub(crate) struct TrainingRun<'a> {
-    /// Its place among the training jobs.
+    /// Its index among the training jobs.
     number: usize,
     id: JobId,
     training: &'a Training,
     execution: Execution<'a>,
+    /// New commands of the execution, and those in the queue to be executed.
     commands: Vec<Command>,
-    /// Commands that were given and not yet looked at.
-    given: VecDeque<Command>,
+    queued: VecDeque<Command>,
+    /// Plans depend on nothing that changes during a run, and serve all its iterations.
     plans: BTreeMap<StepKey, Rc<StepPlan>>,
-    /// By both ends and bytes.
+    /// By sender, receiver and bytes.
     message_plans: BTreeMap<([u32; 2], u64), Rc<StepPlan>>,
     runs: Vec<CollectiveRun>,
     unused_runs: Vec<usize>,
-    /// By group: collectives that began and have not ended, with their sequence.
+    /// By group and sequence number: the open collectives.
     open: BTreeMap<(u32, u64), usize>,
     messages: BTreeMap<u32, MessageRun>,
-    /// By link: messages' data, in bytes.
+    /// By link: the data of finished messages, in bytes.
     bytes: BTreeMap<usize, u64>,
-    /// How many streams there are, since when, and how long there were some before.
+    /// The number of streams that send, since when there have been any, and how long there were any before.
     streams: u64,
     busy_since: Time,
     busy: Duration,
@@ -47,7 +48,7 @@ struct StepKey {
     step: u32,
 }
 
-/// A collective that some rank has come to.
+/// A collective that some rank has joined.
 struct CollectiveRun {
     group: u32,
     collective: u32,
@@ -55,17 +56,18 @@ struct CollectiveRun {
     joined: u32,
     chunks: Vec<Chunk>,
     chunks_done: u32,
-    /// By lane: the chunks that want to take a step there, the first of which does: their messages stand in the same queue
-    /// pairs, one after another. Where steps repeat, those of all chunks take turns, and all of them are under way.
+    /// By lane: the chunks that are ready for a step there. Only the first one sends, because messages of one lane follow each
+    /// other on the same queue pairs. Repeated steps have no queue: all chunks in flight send in turns.
     queues: BTreeMap<(u32, u32), VecDeque<u32>>,
-    /// When the senders of all that has arrived know that.
-    known: Time,
+    /// When all messages that have arrived are acknowledged.
+    acknowledged: Time,
 }
 
 struct Chunk {
     step: u32,
+    /// When its present step started.
     started: Time,
-    under_way: Option<(usize, Rc<StepPlan>)>,
+    sending: Option<(usize, Rc<StepPlan>)>,
 }
 
 struct MessageRun {
@@ -74,7 +76,7 @@ struct MessageRun {
 }
 
 impl CollectiveRun {
-    /// The step that a chunk is in, or comes to next.
+    /// The present step of a chunk.
     fn step_key(&self, chunk: u32) -> StepKey {
         let step = self.chunks[chunk as usize].step;
         StepKey { group: self.group, collective: self.collective, step }
@@ -96,7 +98,7 @@ impl<'a> TrainingRun<'a> {
             id,
             training: execution.training(),
             execution,
-            given: commands.drain(..).collect(),
+            queued: commands.drain(..).collect(),
             commands,
             plans: BTreeMap::new(),
             message_plans: BTreeMap::new(),
@@ -111,20 +113,20 @@ impl<'a> TrainingRun<'a> {
         })
     }
 
-    /// Where its ranks are.
+    /// The state of its ranks.
     pub(crate) fn execution(&self) -> &Execution<'a> {
         &self.execution
     }
 
-    /// Does what the ranks asked for, and what they ask for when that is done at once.
-    pub(crate) fn go_on(
+    /// Executes the commands of the ranks, including those that result from executing others.
+    pub(crate) fn execute_commands(
         &mut self,
         network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
     ) -> Result<(), FlowError> {
-        self.given.extend(self.commands.drain(..));
-        while let Some(command) = self.given.pop_front() {
+        self.queued.extend(self.commands.drain(..));
+        while let Some(command) = self.queued.pop_front() {
             match command {
                 Command::Wake { rank, at } => {
                     let training = self.number;
@@ -137,7 +139,7 @@ impl<'a> TrainingRun<'a> {
                     self.send([from, to], bytes, message, network, planner)?;
                 }
             }
-            self.given.extend(self.commands.drain(..));
+            self.queued.extend(self.commands.drain(..));
         }
         Ok(())
     }
@@ -152,12 +154,12 @@ impl<'a> TrainingRun<'a> {
         Ok(self.execution.wake(rank, now, records, &mut self.commands)?)
     }
 
-    /// All of a step is sent: it has arrived when the last byte is there and added.
+    /// All of a step is sent. It has arrived when the receivers have the last byte and have added it.
     pub(crate) fn sent_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
-        let its = &mut self.runs[run];
-        let state = &mut its.chunks[chunk as usize];
-        let (stream, plan) = state.under_way.take().expect("its stream has ended");
+        let state = &mut self.runs[run].chunks[chunk as usize];
+        let (stream, plan) = state.sending.take().expect("its stream has ended");
         let step = state.step;
+        // Receivers add messages while others still arrive: only the slower of the two counts.
         let added = (state.started + plan.reduction).max(network.now);
         self.count(&plan, network.now);
         network.remove(stream);
@@ -165,19 +167,21 @@ impl<'a> TrainingRun<'a> {
         let at = added + plan.latency;
         network.timers.schedule(at, Timer::Step { training, run, chunk });
         let lane = self.collective(run).lane(step);
-        let its = &mut self.runs[run];
-        its.known = its.known.max(at + plan.acknowledgement);
+        let collective = &mut self.runs[run];
+        collective.acknowledged = collective.acknowledged.max(at + plan.acknowledgement);
+        // Repeated steps have no queue.
         if plan.steps > 1 {
             return;
         }
-        let queue = its.queues.get_mut(&lane).expect("the chunk was in it");
+        // The queue pairs are free as soon as all is sent, before it has arrived.
+        let queue = collective.queues.get_mut(&lane).expect("the chunk was in it");
         queue.pop_front();
         if let Some(&next) = queue.front() {
-            self.take_step(run, next, network);
+            self.start_step(run, next, network);
         }
     }
 
-    /// A chunk has come to its next step.
+    /// All messages of a chunk's step have arrived: it enters its next step or is done.
     pub(crate) fn arrived_step(
         &mut self,
         run: usize,
@@ -185,36 +189,36 @@ impl<'a> TrainingRun<'a> {
         network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), FlowError> {
-        let its = &mut self.runs[run];
-        let key = its.step_key(chunk);
-        let state = &mut its.chunks[chunk as usize];
+        let collective = &mut self.runs[run];
+        let key = collective.step_key(chunk);
+        let state = &mut collective.chunks[chunk as usize];
         state.step += self.plans[&key].steps;
         if state.step < self.collective(run).steps() {
-            return self.want_step(run, chunk, network, planner);
+            return self.enter_step(run, chunk, network, planner);
         }
         let in_flight = self.training.spec().system.in_flight;
-        let its = &mut self.runs[run];
-        its.chunks_done += 1;
-        let next = its.chunks_done + in_flight - 1;
-        if (next as usize) < its.chunks.len() {
-            return self.want_step(run, next, network, planner);
+        let collective = &mut self.runs[run];
+        collective.chunks_done += 1;
+        // Chunks start in order, so that as many have started as are done or in flight.
+        let next = collective.chunks_done + in_flight - 1;
+        if (next as usize) < collective.chunks.len() {
+            return self.enter_step(run, next, network, planner);
         }
-        if its.chunks_done as usize == its.chunks.len() {
-            let (at, training) = (its.known, self.number);
+        if collective.chunks_done as usize == collective.chunks.len() {
+            let (at, training) = (collective.acknowledged, self.number);
             network.timers.schedule(at, Timer::Collective { training, run });
         }
         Ok(())
     }
 
-    /// All ranks know that a collective is done.
+    /// All messages of a collective are acknowledged: it is done for all ranks.
     pub(crate) fn finished(
         &mut self,
         run: usize,
         now: Time,
         records: &mut Records,
     ) -> Result<(), FlowError> {
-        let its = &self.runs[run];
-        let (group, sequence) = (its.group, its.sequence);
+        let CollectiveRun { group, sequence, .. } = self.runs[run];
         self.open.remove(&(group, sequence));
         self.unused_runs.push(run);
         for member in 0..self.training.members(group).len() as u32 {
@@ -226,8 +230,8 @@ impl<'a> TrainingRun<'a> {
 
     /// All of a message is sent.
     pub(crate) fn sent_message(&mut self, message: u32, network: &mut Network) {
-        let its = &self.messages[&message];
-        let (stream, plan, training) = (its.stream, Rc::clone(&its.plan), self.number);
+        let MessageRun { stream, plan } = &self.messages[&message];
+        let (stream, plan, training) = (*stream, Rc::clone(plan), self.number);
         network.remove(stream);
         let at = network.now + plan.latency;
         network.timers.schedule(at, Timer::Delivery { training, message });
@@ -247,7 +251,7 @@ impl<'a> TrainingRun<'a> {
         Ok(self.execution.delivered(message, network.now, records, &mut self.commands)?)
     }
 
-    /// The sender of a message knows.
+    /// A message is acknowledged.
     pub(crate) fn acknowledged(
         &mut self,
         message: u32,
@@ -258,14 +262,15 @@ impl<'a> TrainingRun<'a> {
         Ok(self.execution.acknowledged(message, now, records, &mut self.commands)?)
     }
 
-    /// What the job put on each link by now.
+    /// The job's traffic on each link up to now.
     pub(crate) fn link_rows(&self, network: &Network) -> Vec<LinkRow> {
         let mut bytes = self.bytes.clone();
         let steps = self.open.values().flat_map(|&run| &self.runs[run].chunks);
-        let under_way = steps.filter_map(|chunk| chunk.under_way.as_ref());
+        let sending = steps.filter_map(|chunk| chunk.sending.as_ref());
         let messages = self.messages.values().map(|each| (each.stream, &each.plan));
-        for (stream, plan) in under_way.map(|(stream, plan)| (*stream, plan)).chain(messages) {
+        for (stream, plan) in sending.map(|(stream, plan)| (*stream, plan)).chain(messages) {
             let sender = &network.streams[stream].sender;
+            // Messages that are sent and not yet acknowledged are part of `bytes`.
             if !sender.active {
                 continue;
             }
@@ -280,8 +285,8 @@ impl<'a> TrainingRun<'a> {
         let busy = self.busy + open;
         let elapsed_s = network.now.as_secs_f64();
         let row = |(place, bytes): (usize, u64)| {
-            let could = network.capacity_bps(place) as f64 / 8.0 * elapsed_s;
-            let utilisation = if could > 0.0 { bytes as f64 / could } else { 0.0 };
+            let most = network.capacity_bps(place) as f64 / 8.0 * elapsed_s;
+            let utilisation = if most > 0.0 { bytes as f64 / most } else { 0.0 };
             LinkRow {
                 link: network.link(place),
                 job: self.id,
@@ -297,7 +302,7 @@ impl<'a> TrainingRun<'a> {
         &self.training.collectives()[self.runs[run].collective as usize]
     }
 
-    // A rank has come to a collective; the last one lets it start.
+    // A rank joins a collective, which starts when the last one has.
     fn join(
         &mut self,
         group: u32,
@@ -311,25 +316,26 @@ impl<'a> TrainingRun<'a> {
             Some(&run) => run,
             None => self.open_run(group, collective, sequence),
         };
-        let its = &mut self.runs[run];
-        its.joined += 1;
-        if (its.joined as usize) < self.training.members(group).len() {
+        let joined = &mut self.runs[run].joined;
+        *joined += 1;
+        if (*joined as usize) < self.training.members(group).len() {
             return Ok(());
         }
+        // A group of one rank has nothing to send.
         if self.collective(run).steps() == 0 {
             return self.finished(run, network.now, records);
         }
         let chunks = self.runs[run].chunks.len() as u32;
         for chunk in 0..self.training.spec().system.in_flight.min(chunks) {
-            self.want_step(run, chunk, network, planner)?;
+            self.enter_step(run, chunk, network, planner)?;
         }
         Ok(())
     }
 
     fn open_run(&mut self, group: u32, collective: u32, sequence: u64) -> usize {
         let chunks = self.training.collectives()[collective as usize].chunks();
-        let chunk = || Chunk { step: 0, started: Time::ZERO, under_way: None };
-        let its = CollectiveRun {
+        let chunk = || Chunk { step: 0, started: Time::ZERO, sending: None };
+        let opened = CollectiveRun {
             group,
             collective,
             sequence,
@@ -337,15 +343,15 @@ impl<'a> TrainingRun<'a> {
             chunks: std::iter::repeat_with(chunk).take(chunks as usize).collect(),
             chunks_done: 0,
             queues: BTreeMap::new(),
-            known: Time::ZERO,
+            acknowledged: Time::ZERO,
         };
         let run = match self.unused_runs.pop() {
             Some(run) => {
-                self.runs[run] = its;
+                self.runs[run] = opened;
                 run
             }
             None => {
-                self.runs.push(its);
+                self.runs.push(opened);
                 self.runs.len() - 1
             }
         };
@@ -353,15 +359,15 @@ impl<'a> TrainingRun<'a> {
         run
     }
 
-    fn want_step(
+    // Plans a chunk's step on its first use, and starts it when its lane is free.
+    fn enter_step(
         &mut self,
         run: usize,
         chunk: u32,
         network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), FlowError> {
-        let its = &self.runs[run];
-        let key = its.step_key(chunk);
+        let key = self.runs[run].step_key(chunk);
         let step = key.step;
         if !self.plans.contains_key(&key) {
             let collective = self.collective(run);
@@ -369,25 +375,25 @@ impl<'a> TrainingRun<'a> {
             self.plans.insert(key, Rc::new(plan));
         }
         if self.plans[&key].steps > 1 {
-            self.take_step(run, chunk, network);
+            self.start_step(run, chunk, network);
             return Ok(());
         }
         let lane = self.collective(run).lane(step);
         let queue = self.runs[run].queues.entry(lane).or_default();
         queue.push_back(chunk);
         if queue.len() == 1 {
-            self.take_step(run, chunk, network);
+            self.start_step(run, chunk, network);
         }
         Ok(())
     }
 
-    fn take_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
-        let its = &mut self.runs[run];
-        let plan = Rc::clone(&self.plans[&its.step_key(chunk)]);
-        its.chunks[chunk as usize].started = network.now;
+    fn start_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
+        let collective = &mut self.runs[run];
+        let plan = Rc::clone(&self.plans[&collective.step_key(chunk)]);
+        collective.chunks[chunk as usize].started = network.now;
         let owner = Owner::Step { training: self.number, run, chunk };
         let stream = self.stream(owner, &plan, network);
-        self.runs[run].chunks[chunk as usize].under_way = Some((stream, plan));
+        self.runs[run].chunks[chunk as usize].sending = Some((stream, plan));
     }
 
     fn send(
@@ -413,22 +419,25 @@ impl<'a> TrainingRun<'a> {
         Ok(())
     }
 
+    // Starts a stream for all messages of a plan.
     fn stream(&mut self, owner: Owner, plan: &StepPlan, network: &mut Network) -> usize {
         if self.streams == 0 {
             self.busy_since = network.now;
         }
         self.streams += 1;
         let loads: Rc<[Load]> = Rc::clone(&plan.loads);
-        let in_turn = plan.steps > 1;
-        let split = if in_turn { u64::from(self.training.spec().system.in_flight) } else { 1 };
+        // Chunks that send in turns on the same queue pairs together have the weight of one flow.
+        let in_turns = plan.steps > 1;
+        let split = if in_turns { u64::from(self.training.spec().system.in_flight) } else { 1 };
         let stream = network.add(owner, self.id, loads, (UNIT, split));
-        // Nothing but links limits it.
+        // No demand below the rate of links: a message is sent as fast as they permit.
         let cap = Rate::from_bps(MAX_RATE.as_bps() / UNIT);
         let bytes = u128::from(plan.bytes) * u128::from(plan.steps);
         network.start(stream, cap, bytes * (PICOBITS_PER_BYTE / u128::from(UNIT)));
         stream
     }
 
+    // Counts the messages of a plan whose stream has ended.
     fn count(&mut self, plan: &StepPlan, now: Time) {
         self.streams -= 1;
         if self.streams == 0 {

@@ -30,6 +30,7 @@ pub(crate) fn engine<'a>(
     let routes = find_routes(setup, &mut wires)?;
     let footprints = routes.iter().map(|routes| routes.footprint(&wires)).enumerate();
     let crowd = Crowd::new(setup, footprints);
+    // A search over all pairs of hosts, so only if it is needed: for all flows, or as PINT's T.
     let for_all = setup.reference.longest_rtt_for_all;
     let uses_load = setup.uses(|policy| matches!(policy, Policy::Pint(_)));
     let longest = (for_all || uses_load).then(|| longest_path(setup));
@@ -43,11 +44,13 @@ pub(crate) fn engine<'a>(
         let forward_links = links.iter().map(|&link| &fabric.links()[link as usize]);
         let idle = idle_path(setup, &setup.frames_of(flow), forward_links);
         let path = match longest.filter(|_| for_all && !setup.is_inside(flow)) {
+            // The longest round trip is common to all, but each sender has the rate of its NIC.
             Some(longest) => Path { line_rate: idle.line_rate, ..longest },
             None => idle,
         };
         let switches = links.len() - 1;
         let window = match shares.window(setup, index, &path, &routes.footprint(&wires))? {
+            // Inside a server, credits limit a flow: the PAUSE frames that represent them.
             _ if setup.is_inside(flow) => WindowRule::Unlimited,
             Some(bytes) => WindowRule::Bytes(bytes),
             None => flow.window,

@@ -29,6 +29,7 @@ pub(crate) fn none_left_behind(
     let Some((flow, message)) = engine.network.hosts.messages.unfinished().next() else {
         return Ok(());
     };
+    // The more precise error, if it applies.
     no_deadlock(engine, setup)?;
     let name = |node: NodeId| setup.fabric.nodes()[node.index()].name.clone();
     let spec = &setup.flows[flow];
@@ -43,16 +44,16 @@ pub(crate) fn none_left_behind(
     })
 }
 
-/// Looks for a deadlock if some port has been paused for 10 ms, and then every 10 ms; `looked` is the time of the last
+/// Searches for a deadlock if some port has been paused for 10 ms, and then every 10 ms; `last_check` is the time of the last
 /// search.
 pub(crate) fn no_deadlock_for_long(
     engine: &Engine<'_>,
     setup: &Setup<'_>,
-    looked: &mut Time,
+    last_check: &mut Time,
 ) -> Result<(), PacketRunError> {
     match engine.network.medium.recorder.longest_paused_since() {
-        Some(since) if engine.now().since(since.max(*looked)) >= LONG_PAUSE => {
-            *looked = engine.now();
+        Some(since) if engine.now().since(since.max(*last_check)) >= LONG_PAUSE => {
+            *last_check = engine.now();
             no_deadlock(engine, setup)
         }
         _ => Ok(()),
@@ -93,6 +94,7 @@ fn bytes_arrived(
         let in_order = setup.flows[flow].path != PathChoice::Spray;
         let recorder = &medium.recorder;
         let sent_once = recorder.retransmissions(id) == 0 && engine.faults.lost_packets == 0;
+        // A run that ended early may have messages that were posted and not sent.
         let holds = if status == PacketStatus::Complete {
             sent == posted && received == posted && acknowledged == posted
         } else if in_order && sent_once && recorder.losses == 0 {
@@ -151,6 +153,7 @@ fn no_link_above_its_rate(
 ) -> Result<(), PacketRunError> {
     let ports = engine.network.medium.wires.ports.iter();
     for (index, (port, link)) in ports.zip(setup.fabric.links()).enumerate() {
+        // A link fails with its whole cable.
         let failures = changes
             .iter()
             .filter(|each| each.change == Change::Down && each.link.index() / 2 == index / 2);
@@ -178,16 +181,16 @@ pub(crate) fn no_deadlock(engine: &Engine<'_>, setup: &Setup<'_>) -> Result<(), 
     Err(PacketRunError::Deadlock { time: engine.now(), cycle: cycle.iter().map(name).collect() })
 }
 
-/// A cycle of ports, each of which waits for the next: it is paused until the buffer at its far end releases packets, all of
-/// which must leave by ports that wait in the same way. Such a cycle never resolves by itself.
+/// A cycle of ports in which each waits for the next: a port is paused until the buffer at its far end releases packets, and
+/// all of these must leave by ports that wait in the same way. Such a cycle never resolves by itself.
 fn deadlock(network: &Network<'_>) -> Option<Vec<Place>> {
     let waits_for = waits(network);
     // Start from all paused ports and remove those that wait for a port outside the set, until none can be removed: the
     // remaining ports wait only for each other.
     let mut stuck: BTreeSet<Place> = waits_for.keys().copied().collect();
     loop {
-        let can_go_on = |place: &Place| !waits_for[place].iter().all(|next| stuck.contains(next));
-        let free: Vec<Place> = stuck.iter().copied().filter(can_go_on).collect();
+        let can_proceed = |place: &Place| !waits_for[place].iter().all(|next| stuck.contains(next));
+        let free: Vec<Place> = stuck.iter().copied().filter(can_proceed).collect();
         if free.is_empty() {
             break;
         }

@@ -1,18 +1,19 @@
-//! Columns of tables, from rows.
+//! Columns of tables that name links and nodes.
 
 use hocket_scenario::{Column, Fabric};
 
-/// A column of the names of links.
+/// A column with the names of `links`.
 pub(crate) fn link_column(links: Vec<u32>, fabric: &Fabric) -> Column {
     name_column(links, |link| &fabric.links()[link as usize].name)
 }
 
-/// A column of the names of nodes.
+/// A column with the names of `nodes`.
 pub(crate) fn node_column(nodes: Vec<u32>, fabric: &Fabric) -> Column {
     name_column(nodes, |node| &fabric.nodes()[node as usize].name)
 }
 
-// The dictionary holds only the names that occur: a large fabric has many more.
+// The dictionary contains only names that occur: a large fabric has many more. It is sorted by number, so that it does not
+// depend on the order of rows.
 fn name_column<'a>(mut ids: Vec<u32>, name: impl Fn(u32) -> &'a String) -> Column {
     let mut used = ids.clone();
     used.sort_unstable();

@@ -49,6 +49,7 @@ impl<'a> Engine<'a> {
     #[inline]
     pub(crate) fn step(&mut self) -> Option<Step> {
         let event = self.network.medium.clock.advance()?;
+        // In a small network, everything is in cache already, and prefetching only costs time.
         if self.is_large {
             self.network.anticipate();
         }

@@ -80,6 +80,7 @@ impl<'a> Faults<'a> {
 
     /// Applies a change of a link.
     pub(crate) fn apply(&mut self, network: &mut Network<'_>, change: &LinkChange) {
+        // Cable i has the links 2i and 2i + 1.
         let cable = [change.link.code() & !1, change.link.code() | 1];
         let is_up = network.medium.wires.ports[cable[0] as usize].is_up;
         match change.change {
@@ -120,6 +121,7 @@ impl<'a> Faults<'a> {
             let count = routes.len() as u64;
             carried.extend(routes.iter().zip(0..).map(|(&route, place)| Carried {
                 links: network.medium.wires.links_of(route),
+                // The first paths get what the division leaves, so that the parts add up.
                 bytes: arrived / count + u64::from(place < arrived % count),
             }));
         }
@@ -208,6 +210,7 @@ impl<'a> Faults<'a> {
         });
         lost.extend(std::iter::from_fn(|| hosts.discard_answer(link)));
         for packet in lost {
+            // PAUSE frames belong to no flow. Packets on the link that are lost already were counted at an earlier failure.
             if !matches!(packet.kind, Kind::Pause | Kind::Resume | Kind::Lost) {
                 self.lose(network, &packet);
             }
@@ -222,6 +225,7 @@ impl<'a> Faults<'a> {
         let port = &mut wires.ports[link as usize];
         port.is_up = true;
         port.busy_until = clock.now;
+        // No order is below 0, so the port counts as free for all events of this time.
         port.free_order = 0;
         // PAUSE and resume frames were lost or are outdated: take over the current state of the far end.
         port.urgent.clear();
@@ -255,6 +259,7 @@ impl<'a> Faults<'a> {
         }
     }
 
+    /// Moves a flow to the shortest paths over links that are up; stops it if there is none.
     fn reroute(&mut self, network: &mut Network<'_>, id: u32) {
         self.moved.insert(id);
         match self.find_routes(network, id) {
@@ -286,6 +291,7 @@ impl<'a> Faults<'a> {
     fn take_routes(&mut self, network: &mut Network<'_>, id: u32, routes: NewRoutes) {
         let arrived = self.arrived(network, id);
         let before = PathUse { routes: network.hosts.forward_routes(id), arrived };
+        // Bytes in flight on the old paths will count for the new ones: only those that have arrived are known.
         self.past.entry(id).or_default().push(before);
         network.hosts.reroute(&network.medium.wires, id, routes.forward, routes.reverse);
         let was_stranded = self.stranded.remove(&id);

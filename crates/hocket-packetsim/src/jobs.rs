@@ -171,7 +171,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// Continues a periodic job whose wait is over or whose phase is complete.
-    pub(crate) fn go_on(
+    pub(crate) fn continue_job(
         &mut self,
         job: u32,
         engine: &mut Engine<'_>,
@@ -180,15 +180,18 @@ impl<'a> Jobs<'a> {
         let JobState::Periodic(state) = &mut self.jobs[job as usize] else {
             unreachable!("the ranks of a training job wait separately")
         };
+        // Its last event may have begun a phase, which then ends here.
         if let Some(start) = state.phase_start.take() {
             state.busy += engine.now().since(start);
         }
         let before = self.records.iterations.len();
-        let next = state.closed_loop.go_on(engine.now(), &mut self.records)?;
+        let next = state.closed_loop.proceed(engine.now(), &mut self.records)?;
+        // The closed loop records each iteration that it finishes.
         let finished = (self.records.iterations.len() - before) as u64;
         state.done += finished;
         self.iterations_done += finished;
         match next {
+            // In simulated time, which is ahead of the engine's, the wait would end after the last time there is.
             Next::Wait(at) if at.as_ps().checked_add(self.skipped.as_ps()).is_none() => {
                 return Err(self.too_long(job, engine.now()));
             }
@@ -212,7 +215,7 @@ impl<'a> Jobs<'a> {
             unreachable!("messages of training jobs are parcels")
         };
         state.unfinished -= 1;
-        if state.unfinished == 0 { self.go_on(job, engine) } else { Ok(()) }
+        if state.unfinished == 0 { self.continue_job(job, engine) } else { Ok(()) }
     }
 
     /// Continues a rank of a training job whose wait is over.
@@ -380,6 +383,7 @@ impl PeriodicState<'_> {
         }
         self.unfinished = self.flows.len();
         for flow in self.flows.clone() {
+            // Before the message is posted: the phase begins at the end of what was posted earlier.
             engine.network.hosts.begin_phase(flow, bytes, phase.rate);
             engine.network.post(flow as u32, bytes, Poster::Job(job));
         }

@@ -89,8 +89,8 @@ pub struct Switching {
     pub resume_offset: Bytes,
     /// Whether PFC is on. Without it, packets that do not fit are lost.
     pub pfc: bool,
-    /// Marking thresholds by rate of the egress port. A port of another rate uses those of the next lower rate, scaled with
-    /// the rate.
+    /// Marking thresholds by rate of the egress port. A port of another rate uses those of the next lower rate, or of the
+    /// lowest if all are higher, scaled with the rate.
     pub marking: Vec<Marking>,
     /// Which class a port serves next.
     pub scheduling: Scheduling,

@@ -56,6 +56,7 @@ impl Network<'_> {
         let is_pause = frame.kind == Kind::Pause;
         self.medium.recorder.pause(self.medium.clock.now, port, class as u8, is_pause);
         let state = &mut self.medium.wires.ports[port as usize];
+        // A packet that has begun to leave is not cut off: a PAUSE takes effect from the next one on.
         if is_pause {
             state.paused |= 1 << class;
         } else {

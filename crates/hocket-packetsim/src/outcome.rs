@@ -147,9 +147,10 @@ impl Repeat {
         self.deviation * self.cycles as f64
     }
 
-    /// The table `repeated`, with one row for each job of which iterations were repeated.
+    /// The table `repeated`, with one row for each job that has repeated iterations.
     pub(crate) fn table(&self, scenario: Option<&Scenario>) -> Table {
         let names = scenario.map_or(&[][..], Scenario::jobs);
+        // A job that had left has no iterations to repeat.
         let repeated = |&job: &usize| !self.iterations[job].is_empty();
         let jobs: Vec<usize> = (0..self.iterations.len()).filter(repeated).collect();
         let rows = jobs.len();

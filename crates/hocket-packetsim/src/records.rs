@@ -1,5 +1,5 @@
 //! The recorder of a run: rows in the order of events, and their tables, with units in the names of columns. Rows are taken
-//! out during the run.
+//! out during the run, so that a long one does not fill the memory.
 
 use hocket_des::{Duration, Time};
 use hocket_scenario::{Column, Fabric, Table};
@@ -24,7 +24,7 @@ pub(crate) struct CompletionRow {
 
 /// Counts of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct FlowCounts {
     /// Marked packets of data that arrived.
     pub(crate) marks: u32,
     pub(crate) cnps: u32,
@@ -43,7 +43,7 @@ struct PauseRow {
 
 /// How long a port, or one priority of it, was paused.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct PauseTally {
     frames: u64,
     since: Option<Time>,
     span: Duration,
@@ -71,16 +71,16 @@ pub(crate) struct PortCounts {
 pub(crate) struct Recorder {
     pub(crate) keeps_messages: bool,
     pub(crate) keeps_pauses: bool,
-    messages: Vec<(CompletionRow, Seen)>,
+    messages: Vec<(CompletionRow, FlowCounts)>,
     pauses: Vec<PauseRow>,
     /// By flow: the counts already attributed to its messages.
-    reported: Vec<Seen>,
+    reported: Vec<FlowCounts>,
     /// By flow.
     retransmissions: Vec<u32>,
     /// By port and priority.
-    held: Vec<Held>,
+    held: Vec<PauseTally>,
     /// By port: paused while at least one priority is.
-    held_at_all: Vec<Held>,
+    held_at_all: Vec<PauseTally>,
     /// By port: packets of repeated cycles, which the port itself does not count. Empty if nothing was repeated.
     repeated: Vec<PortTraffic>,
     /// Packets that a full buffer refused.
@@ -95,10 +95,10 @@ impl Recorder {
             keeps_pauses: true,
             messages: Vec::new(),
             pauses: Vec::new(),
-            reported: vec![Seen::default(); flows],
+            reported: vec![FlowCounts::default(); flows],
             retransmissions: vec![0; flows],
-            held: vec![Held::default(); links * PRIORITIES],
-            held_at_all: vec![Held::default(); links],
+            held: vec![PauseTally::default(); links * PRIORITIES],
+            held_at_all: vec![PauseTally::default(); links],
             repeated: Vec::new(),
             losses: 0,
         }
@@ -110,16 +110,17 @@ impl Recorder {
             self.pauses.push(PauseRow { time, link, priority, is_pause });
         }
         let first = link as usize * PRIORITIES;
+        // A PAUSE of a second class counts as a frame of the port but does not begin its paused time anew.
         self.held[first + usize::from(priority)].turn(time, is_pause, is_pause);
         let some = self.held[first..first + PRIORITIES].iter().any(|held| held.since.is_some());
         self.held_at_all[link as usize].turn(time, some, is_pause);
     }
 
-    /// Records a complete message; `seen` are the total counts of its flow.
-    pub(crate) fn complete(&mut self, row: CompletionRow, seen: Seen) {
+    /// Records a complete message; `counts` are the total counts of its flow.
+    pub(crate) fn complete(&mut self, row: CompletionRow, counts: FlowCounts) {
         if self.keeps_messages {
-            let reported = std::mem::replace(&mut self.reported[row.flow as usize], seen);
-            self.messages.push((row, seen.since(reported)));
+            let reported = std::mem::replace(&mut self.reported[row.flow as usize], counts);
+            self.messages.push((row, counts.since(reported)));
         }
     }
 
@@ -160,6 +161,7 @@ impl Recorder {
 
     /// Adds the counts of one cycle `times` times.
     pub(crate) fn repeat(&mut self, each: &PortCounts, times: u64) {
+        // The port's own counters stay those of the simulation, against which its self-check compares the time.
         self.repeated.resize(each.sent.len(), PortTraffic::default());
         for (repeated, each) in self.repeated.iter_mut().zip(&each.sent) {
             repeated.packets += each.packets * times;
@@ -256,7 +258,7 @@ impl PortCounts {
     }
 }
 
-impl Seen {
+impl FlowCounts {
     fn since(self, before: Self) -> Self {
         Self {
             marks: self.marks - before.marks,
@@ -267,7 +269,7 @@ impl Seen {
     }
 }
 
-impl Held {
+impl PauseTally {
     fn turn(&mut self, now: Time, is_held: bool, by_pause: bool) {
         self.frames += u64::from(by_pause);
         match self.since {
@@ -286,7 +288,7 @@ impl Held {
 }
 
 fn message_table(
-    rows: &[(CompletionRow, Seen)],
+    rows: &[(CompletionRow, FlowCounts)],
     fabric: &Fabric,
     flows: &[FlowSpec],
     owners: &Owners,
@@ -302,10 +304,10 @@ fn message_table(
         ("start_s", Column::of_times(rows, |(row, _)| row.start)),
         ("end_s", Column::of_times(rows, |(row, _)| row.end)),
         ("fct_s", Column::of_seconds(rows, |(row, _)| row.end.since(row.start))),
-        ("marks", Column::of_u64(rows, |(_, seen)| seen.marks.into())),
-        ("cnps", Column::of_u64(rows, |(_, seen)| seen.cnps.into())),
-        ("rate_cuts", Column::of_u64(rows, |(_, seen)| seen.rate_cuts)),
-        ("retransmissions", Column::of_u64(rows, |(_, seen)| seen.retransmissions.into())),
+        ("marks", Column::of_u64(rows, |(_, counts)| counts.marks.into())),
+        ("cnps", Column::of_u64(rows, |(_, counts)| counts.cnps.into())),
+        ("rate_cuts", Column::of_u64(rows, |(_, counts)| counts.rate_cuts)),
+        ("retransmissions", Column::of_u64(rows, |(_, counts)| counts.retransmissions.into())),
     ];
     Table { name: "flows", columns }
 }
@@ -330,7 +332,7 @@ mod tests {
 
     #[test]
     fn paused_time_runs_from_the_first_pause_to_the_resume_and_to_the_end() {
-        let mut held = Held::default();
+        let mut held = PauseTally::default();
         held.turn(at(10), true, true);
         // A second PAUSE only adds to the count; a second resume changes nothing.
         held.turn(at(15), true, true);

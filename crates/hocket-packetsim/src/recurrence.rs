@@ -252,10 +252,12 @@ impl<'a> Recurrence<'a> {
 
     fn plan(&mut self) -> Option<Plan> {
         let cycles = self.skip.cycles as usize;
+        // The shortest cycle first: it fits most often into the iterations that are left.
         for length in 1..=self.stretches.len() / cycles {
             let Some(deviation) = self.deviation(length) else { continue };
             // Cycles that could not be skipped anyway do not count for `closest`.
             let is_exact = deviation == 0.0 && self.recurs_exactly(length);
+            // Exact cycles are equal, so one of them is enough; others are repeated in turn, which keeps their mean.
             let repeated = if is_exact { 1 } else { cycles };
             let first = self.stretches.len() - repeated * length;
             let times = self.times(first);
@@ -281,6 +283,7 @@ impl<'a> Recurrence<'a> {
         let by_job = scenario.job_ids().filter(|job| per_time[job.index()] > 0);
         let by_job = by_job.filter_map(|job| {
             let left = scenario.iterations(job)? - to.jobs[job.index()].done;
+            // The last iteration is simulated, because the job leaves after it.
             Some(left.saturating_sub(1) / per_time[job.index()])
         });
         let span = to.at.since(from.at).as_ps();

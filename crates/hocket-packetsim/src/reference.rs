@@ -128,6 +128,7 @@ impl QueuePairList {
         }
         let start = *next;
         let Some(found) = found else {
+            // The position is a rank among the members: once some are removed, another slot has this rank.
             let number = self.members.rank(start);
             self.drop_finished(0);
             if !self.members.is_empty() {
@@ -135,6 +136,7 @@ impl QueuePairList {
             }
             return;
         };
+        // The round robin is cyclic: after the last slot it continues at 0.
         let passed = |slot: u32| {
             if start <= found {
                 (start..found).contains(&slot)

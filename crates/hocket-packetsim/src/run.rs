@@ -1,4 +1,5 @@
-//! A run from its first event to its last: what is sent when, what is recorded, when it ends.
+//! A run from its first event to its last: it starts messages, jobs and changes of links, records rows, checks itself, and
+//! ends.
 
 use std::ops::ControlFlow;
 
@@ -26,21 +27,22 @@ use crate::setup::Setup;
 use crate::usage::Usage;
 use crate::workload::PacketWorkload;
 
-// After so many events, at the latest, rows are counted and a deadlock is looked for.
-const ROUND: u64 = 1 << 16;
+// At least once in this number of events, rows are counted and the network is searched for deadlocks: seldom enough to cost
+// nothing beside the events.
+const CHECK_EVERY: u64 = 1 << 16;
 
 /// Runs `work` on `setup`. Tables go to `observer` as they fill; the same setup, workload and options give the same
 /// rows in the same order.
 ///
 /// | table | columns | rows |
 /// |---|---|---|
-/// | `flows` | `flow, job, src, dst, bytes, start_s, end_s, fct_s, marks, cnps, rate_cuts, retransmissions` | one for each complete message, in order of end; the last four count since the flow's message before |
-/// | `pauses` | `at_s, link, priority, pause` | one for each frame as received by the port that must stop, or (`pause` is false) may go on |
-/// | `queues` | `at_s, link, bytes` | sampled: what waits at the port that feeds the link |
-/// | `switch_queues` | `at_s, switch, bytes` | sampled: what waits in all ports of a switch |
-/// | `rates` | `at_s, flow, job, rate_bps` | sampled: what a flow's congestion control allows, 0 while nothing is left to send or to be acknowledged |
-/// | `utilisation` | `at_s, link, job, bytes` | sampled: bytes on the wire that began to leave since the last sample, acknowledgements included; PAUSE frames excluded |
-/// | `ports` | `link, packets, bytes, marked, peak_bytes, pauses, paused_s` | at the end, each link that carried something; `paused_s` is time with some priority paused |
+/// | `flows` | `flow, job, src, dst, bytes, start_s, end_s, fct_s, marks, cnps, rate_cuts, retransmissions` | one for each complete message, in order of end; the last four count since the flow's previous message |
+/// | `pauses` | `at_s, link, priority, pause` | one for each frame as received by the port that must stop, or (`pause` is false) may continue |
+/// | `queues` | `at_s, link, bytes` | sampled: bytes queued at the port that feeds the link |
+/// | `switch_queues` | `at_s, switch, bytes` | sampled: bytes queued at all ports of a switch |
+/// | `rates` | `at_s, flow, job, rate_bps` | sampled: the rate that a flow's congestion control allows, 0 while nothing is left to send or to be acknowledged |
+/// | `utilisation` | `at_s, link, job, bytes` | sampled: bytes on the wire whose transmission began since the last sample, acknowledgements included; PAUSE frames excluded |
+/// | `ports` | `link, packets, bytes, marked, peak_bytes, pauses, paused_s` | at the end, each link that carried something; `paused_s` is the time in which some priority was paused |
 /// | `paused` | `link, priority, pauses, paused_s` | at the end, each port and priority that received a PAUSE |
 /// | `switches` | `switch, peak_bytes` | at the end |
 ///
@@ -48,22 +50,23 @@ const ROUND: u64 = 1 << 16;
 /// ([`Tables`](hocket_scenario::Tables)): a phase ends when its last byte is acknowledged, `links` counts the data that arrived over
 /// each, and `policy_acted` is how often congestion controls cut a rate of the job.
 ///
-/// Sampled tables are step functions that start at 0: there is a row only where the value is not that of the last
+/// Sampled tables are step functions that start at 0: there is a row only where the value differs from the last
 /// sample; `utilisation` has a row where bytes are not 0. The last sample is taken at the end. Sampling changes nothing else.
 ///
-/// With [`PacketOptions::skip`] all tables hold what is repeated as if it had been simulated, in the order of events, and peaks are those of
-/// what was simulated. One more says which rows these are: `repeated` (`job, first_iteration, iterations, start_s, end_s, cycles, exact,
-/// deviation, drift_bound`), of one row for each job whenever the run skips ahead, with the error as in [`Repeat`](crate::Repeat). Nothing is
-/// skipped before all messages are complete and all changes of links have happened, and never the iteration in which a job leaves.
-/// Samples of what is repeated keep their distance to the events, not to the start of the run.
+/// With [`PacketOptions::skip`], all tables contain repeated rows as if they had been simulated, in the order of events; peaks are
+/// those of the simulated part. One more table lists these rows: `repeated` (`job, first_iteration, iterations, start_s, end_s,
+/// cycles, exact, deviation, drift_bound`) has one row for each job whenever the run skips ahead, with the error as in
+/// [`Repeat`](crate::Repeat). Nothing is skipped before all messages are complete and all changes of links have happened, and never
+/// the iteration in which a job leaves. Repeated samples keep their distance to the events, not to the start of the run.
 ///
 /// # Errors
-/// If setup, workload or options make no sense, or one of the run's own checks fails: nothing lost while PFC is on, no
-/// flow left behind by a deadlock or otherwise, no rank left waiting, no collective faster than the links of its ranks, all bytes of
-/// every flow accounted for, no link above its rate, all buffers empty at the end of a complete run. What was recorded by then has been handed over.
+/// If setup, workload or options are invalid, or a self-check fails: nothing is lost while PFC is on, no
+/// flow is left behind by a deadlock or otherwise, no rank is left waiting, no collective is faster than the links of its ranks, all
+/// bytes of every flow are accounted for, no link exceeds its rate, all buffers are empty at the end of a complete run. What was
+/// recorded by then has been handed over.
 ///
 /// # Panics
-/// If the jobs of the workload name other flows than there are, or not as many jobs as their scenario has.
+/// If the jobs of the workload name flows that do not exist, or their number differs from that of their scenario.
 pub fn run(
     setup: &Setup<'_>,
     work: &PacketWorkload<'_>,
@@ -79,7 +82,7 @@ pub fn run(
     let later_rates: Vec<Rate> = work.changes.iter().filter_map(later_rate).collect();
     let engine = build::engine(setup, &later_rates)?;
     let mut run = Run::new(setup, work, options, engine)?;
-    let status = run.go(observer);
+    let status = run.simulate(observer);
     run.finish(status, observer)
 }
 
@@ -92,21 +95,22 @@ struct Run<'a> {
     owners: Owners,
     sampler: Sampler,
     jobs: Option<Jobs<'a>>,
-    /// Messages of jobs that something has happened to, for whom they were sent.
-    told: Vec<(Poster, ParcelEvent)>,
-    /// Complete messages of the workload.
+    /// Message events that jobs have not been notified of yet: the poster of the message, and the event.
+    notices: Vec<(Poster, ParcelEvent)>,
+    /// The number of complete messages of the workload.
     done: u64,
-    /// Where skipping ahead is allowed.
+    /// Present if skipping ahead is allowed.
     recurrence: Option<Recurrence<'a>>,
-    /// When something of the workload last was done, in the engine's time.
+    /// When a part of the workload was last completed, in the engine's time.
     ended: Time,
-    /// When a deadlock was last looked for.
-    looked: Time,
+    /// When the network was last searched for deadlocks.
+    deadlock_check: Time,
+    /// The number of events at which progress is reported next.
     report_at: u64,
-    /// The observer wants no more.
+    /// Whether the observer has ended the run.
     is_interrupted: bool,
-    /// The number of events after which something besides the network may be due.
-    look_at: u64,
+    /// The number of events at which [`Self::check_regularly`] is called next.
+    next_check: u64,
 }
 
 impl<'a> Run<'a> {
@@ -130,6 +134,7 @@ impl<'a> Run<'a> {
             engine.network.medium.wires.usage =
                 Some(Usage::new(owners.clone(), setup.fabric.links().len()));
         }
+        // Events of the same time happen in the order in which they are scheduled: jobs, messages, changes, samples, the end.
         for (message, index) in work.messages.iter().zip(0..) {
             engine.schedule_task(message.start, Task::Message(index));
         }
@@ -141,7 +146,7 @@ impl<'a> Run<'a> {
         }
         let report_at = options.progress_every.get();
         let sampler = Sampler::new(&engine.network, *record);
-        let (done, ended, look_at) = (0, Time::ZERO, report_at.min(ROUND));
+        let (done, ended, next_check) = (0, Time::ZERO, report_at.min(CHECK_EVERY));
         let scenario = work.jobs.as_ref().map(|jobs| jobs.scenario);
         let recurrence = options.skip.map(|skip| Recurrence::new(skip, scenario, options.until));
         let mut run = Self {
@@ -152,20 +157,21 @@ impl<'a> Run<'a> {
             owners,
             sampler,
             jobs,
-            told: Vec::new(),
+            notices: Vec::new(),
             done,
             recurrence,
             ended,
-            looked: Time::ZERO,
+            deadlock_check: Time::ZERO,
             report_at,
             is_interrupted: false,
-            look_at,
+            next_check,
         };
         run.schedule_end();
         Ok(run)
     }
 
-    // What is due at the end still happens. An end that cannot be reached is none.
+    // One picosecond later, so that all events of the end's own time still happen. An end at the last representable time is
+    // none.
     fn schedule_end(&mut self) {
         if let Some(after) = self.options.until.and_then(|until| until.as_ps().checked_add(1)) {
             let at = Time::from_ps(after - self.skipped().as_ps());
@@ -173,16 +179,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How much later everything is said to happen than it happens in the engine.
+    /// The simulated time that was skipped: by this much, simulated time is ahead of the engine's time.
     fn skipped(&self) -> Duration {
         self.recurrence.as_ref().map_or(Duration::ZERO, |recurrence| recurrence.offset)
     }
 
-    fn go(&mut self, observer: &mut dyn Observer) -> Result<PacketStatus, PacketRunError> {
+    /// Handles events until none is left, the run reaches its given end, or the observer ends it.
+    fn simulate(&mut self, observer: &mut dyn Observer) -> Result<PacketStatus, PacketRunError> {
         while let Some(step) = self.engine.step() {
             if let Step::Task(work) = step
                 && self.do_task(work, observer)?.is_break()
             {
+                // The event of the end is one picosecond late.
                 let until = self.options.until.expect("only a given end ends a run");
                 self.ended = Time::from_ps(until.as_ps() - self.skipped().as_ps());
                 self.engine.network.medium.clock.now = self.ended;
@@ -195,8 +203,8 @@ impl<'a> Run<'a> {
             if self.engine.lost.is_some() {
                 self.check_loss()?;
             }
-            if self.engine.network.medium.clock.events >= self.look_at
-                && self.look_around(observer)?.is_break()
+            if self.engine.network.medium.clock.events >= self.next_check
+                && self.check_regularly(observer)?.is_break()
             {
                 self.ended = self.engine.now();
                 return Ok(PacketStatus::Interrupted);
@@ -209,7 +217,7 @@ impl<'a> Run<'a> {
         Ok(PacketStatus::Complete)
     }
 
-    /// Does what is due besides the network; breaks if the run has reached its given end with work left.
+    /// Handles an event outside the network; breaks if the run has reached its given end with work left.
     #[cold]
     fn do_task(
         &mut self,
@@ -223,6 +231,7 @@ impl<'a> Run<'a> {
             }
             Task::Change(index) => self.engine.apply(&self.work.changes[index as usize]),
             Task::Job(_) | Task::Rank(_) | Task::Notice(_) => {
+                // Before the event, which ends a time without events of jobs.
                 self.look_for_recurrence(observer);
                 let jobs = self.jobs.as_mut().expect("a job that is scheduled is there");
                 let engine = &mut self.engine;
@@ -231,7 +240,7 @@ impl<'a> Run<'a> {
                     Task::Notice(parcel) => {
                         jobs.on_parcel(parcel, ParcelEvent::Noticed, engine)?;
                     }
-                    Task::Job(job) => jobs.go_on(job, engine)?,
+                    Task::Job(job) => jobs.continue_job(job, engine)?,
                     _ => unreachable!("only jobs get here"),
                 }
                 self.ended = self.engine.now();
@@ -243,36 +252,37 @@ impl<'a> Run<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether everything that the workload asks for is done.
+    /// Whether all messages are complete and all jobs have left.
     fn is_done(&self) -> bool {
         self.done == self.work.messages.len() as u64
             && self.jobs.as_ref().is_none_or(Jobs::are_done)
     }
 
-    /// Tells of messages that have arrived, and of complete ones.
+    /// Records complete messages, and notifies jobs of their messages that have arrived or are complete.
     fn settle(&mut self) -> Result<(), PacketRunError> {
         let Network { medium, hosts, .. } = &mut self.engine.network;
         while let Some(due) = hosts.take_due() {
-            let (done, told) = (&mut self.done, &mut self.told);
-            let before = *done + told.len() as u64;
+            let (done, notices) = (&mut self.done, &mut self.notices);
+            let before = *done + notices.len() as u64;
             match due {
                 Due::Arrival(flow) => {
-                    hosts.arrived(flow, |poster| told.push((poster, ParcelEvent::Delivered)));
+                    hosts.arrived(flow, |poster| notices.push((poster, ParcelEvent::Delivered)));
                     continue;
                 }
                 Due::Completion(flow) => {
                     let (now, recorder) = (medium.clock.now, &mut medium.recorder);
                     hosts.complete(now, recorder, flow, |poster| match poster {
                         Poster::Nobody => *done += 1,
-                        _ => told.push((poster, ParcelEvent::Acknowledged)),
+                        _ => notices.push((poster, ParcelEvent::Acknowledged)),
                     });
                 }
             }
-            if *done + told.len() as u64 > before {
+            if *done + notices.len() as u64 > before {
                 self.ended = medium.clock.now;
             }
         }
-        for (poster, event) in self.told.drain(..) {
+        // Only now: a job that is notified may post new messages and so change the lists that were just read.
+        for (poster, event) in self.notices.drain(..) {
             let jobs = self.jobs.as_mut().expect("a job that sent something is there");
             match poster {
                 Poster::Job(job) => jobs.on_message(job, &mut self.engine)?,
@@ -283,7 +293,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A job is about to go on: if all have been quiet for long, what they did may be what they did before.
+    /// Before an event of a job: if all jobs have been quiet for a long time, compares the cycle that ends here with earlier
+    /// ones, and repeats it if they agree.
     fn look_for_recurrence(&mut self, observer: &mut dyn Observer) {
         let (Some(recurrence), Some(jobs)) = (&mut self.recurrence, &self.jobs) else { return };
         let now = self.engine.now();
@@ -297,6 +308,7 @@ impl<'a> Run<'a> {
             return;
         }
         let job_counts = jobs.counts(&self.engine);
+        // All rows before this moment belong to the stretch that ends here.
         self.hand_over(observer);
         let medium = &self.engine.network.medium;
         let moment = Moment {
@@ -314,13 +326,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The random streams of the network where they now are.
+    /// The random streams of the network in their current state.
     fn draws(&self) -> Vec<Stream> {
         let Network { medium, switches, .. } = &self.engine.network;
         switches.draws().chain([&medium.telemetry.draws]).cloned().collect()
     }
 
-    /// Hands over the rows of what is not simulated, and counts it.
+    /// Repeats stretches instead of simulating them: hands over their rows with later times, and adds their counts.
     fn repeat(&mut self, plan: &Plan, observer: &mut dyn Observer) {
         let (Some(recurrence), Some(jobs)) = (&mut self.recurrence, &mut self.jobs) else { return };
         let iterations = recurrence.iterations(plan);
@@ -351,18 +363,21 @@ impl<'a> Run<'a> {
         let counts = (&from.job_counts, &to.job_counts);
         jobs.repeat(counts, &iterations, times, plan.span * times);
         hand_on([recurrence.done(plan, times)], observer);
+        // In the engine's time, the end has moved closer. The event of the former end comes later and has no effect.
         self.schedule_end();
         if self.is_interrupted {
-            self.look_at = 0;
+            // The loop over events ends at its next check.
+            self.next_check = 0;
         }
     }
 
     fn sample(&mut self, observer: &mut dyn Observer) {
         self.sampler.sample(&mut self.engine.network);
+        // The regular checks do not count samples, and a single sample can add thousands of rows.
         if self.sampler.rows() >= BATCH {
             self.hand_over(observer);
         }
-        // Where nothing else will happen there is nothing to see, and the run could not end.
+        // With no other event left, all further samples would be equal, and the run would never end.
         if let Some(interval) = self.options.sample_every
             && !self.is_done()
             && !self.engine.network.medium.clock.is_idle()
@@ -371,6 +386,7 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Ends the run if a full buffer has refused a packet although PFC is on.
     #[cold]
     fn check_loss(&mut self) -> Result<(), PacketRunError> {
         let lost = self.engine.lost.take();
@@ -384,8 +400,9 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Hands over rows if there are many, searches for deadlocks, and reports progress; breaks if the observer ends the run.
     #[cold]
-    fn look_around(
+    fn check_regularly(
         &mut self,
         observer: &mut dyn Observer,
     ) -> Result<ControlFlow<()>, PacketRunError> {
@@ -396,14 +413,14 @@ impl<'a> Run<'a> {
         if self.engine.network.medium.recorder.rows() + job_rows >= BATCH {
             self.hand_over(observer);
         }
-        checks::no_deadlock_for_long(&self.engine, self.setup, &mut self.looked)?;
+        checks::no_deadlock_for_long(&self.engine, self.setup, &mut self.deadlock_check)?;
         let mut flow = ControlFlow::Continue(());
         if self.engine.network.medium.clock.events >= self.report_at {
             self.report_at =
                 self.engine.network.medium.clock.events + self.options.progress_every.get();
             flow = observer.on_progress(&self.progress());
         }
-        self.look_at = self.report_at.min(self.engine.network.medium.clock.events + ROUND);
+        self.next_check = self.report_at.min(self.engine.network.medium.clock.events + CHECK_EVERY);
         Ok(flow)
     }
 
@@ -417,7 +434,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Hands over the rows that there are.
+    /// Hands over all rows so far.
     fn hand_over(&mut self, observer: &mut dyn Observer) {
         let (fabric, flows) = (self.setup.fabric, self.setup.flows);
         let events = self.engine.network.medium.recorder.take_tables(fabric, flows, &self.owners);
@@ -426,6 +443,7 @@ impl<'a> Run<'a> {
         let rows = events.into_iter().chain(samples).map(|rows| later(rows, skipped));
         let mut rows: Vec<Table> = rows.collect();
         if let Some(jobs) = &mut self.jobs {
+            // Rows of jobs are kept in the engine's time, in which cycles are compared.
             if let Some(recurrence) = &mut self.recurrence {
                 recurrence.keep(&jobs.records, &rows);
             }
@@ -434,7 +452,7 @@ impl<'a> Run<'a> {
         hand_on(rows, observer);
     }
 
-    /// The end, however it came: hands all rows over, then checks what a run that did not fail must hold to.
+    /// Ends the run, also after a failed check: hands over all rows, then makes the final checks unless one has failed before.
     fn finish(
         mut self,
         status: Result<PacketStatus, PacketRunError>,
@@ -443,6 +461,7 @@ impl<'a> Run<'a> {
         if self.options.sample_every.is_some() {
             self.sampler.sample(&mut self.engine.network);
         }
+        // Before the final checks: their failure must not lose rows, which show its cause.
         self.hand_over(observer);
         hand_on(self.last_tables(), observer);
         if let Some(jobs) = &mut self.jobs {
@@ -451,6 +470,7 @@ impl<'a> Run<'a> {
         let skipped = self.skipped();
         let checked = status.and_then(|status| {
             checks::at_the_end(&self.engine, self.setup, self.work.changes, status)?;
+            // Collectives are compared with the rates that links have at the start.
             let has_rate = |change: &LinkChange| matches!(change.change, Change::Rate(_));
             if !self.work.changes.iter().any(has_rate) {
                 let executions = self.jobs.iter().flat_map(Jobs::executions);
@@ -479,9 +499,10 @@ impl<'a> Run<'a> {
         ]
     }
 
-    /// What was done by simulation.
+    /// The counts of the simulated part of the run.
     fn simulated(&self) -> PacketCounters {
         let Network { medium, hosts, .. } = &self.engine.network;
+        // For the table `ports`, the recorder also counts the PAUSE frames of repeated cycles.
         let repeated_pauses =
             self.recurrence.as_ref().map_or(0, |recurrence| recurrence.repeated().pauses);
         let mut counters = PacketCounters {
@@ -495,13 +516,13 @@ impl<'a> Run<'a> {
             ..PacketCounters::default()
         };
         for (flow, id) in hosts.flows.iter().zip(0..) {
-            let seen = hosts.seen(&medium.recorder, id);
-            counters.marks += u64::from(seen.marks);
-            counters.cnps += u64::from(seen.cnps);
-            counters.retransmissions += u64::from(seen.retransmissions);
-            // Flows inside servers have a policy of their own, which cuts nothing.
+            let counts = hosts.flow_counts(&medium.recorder, id);
+            counters.marks += u64::from(counts.marks);
+            counters.cnps += u64::from(counts.cnps);
+            counters.retransmissions += u64::from(counts.retransmissions);
+            // Flows inside servers have a policy that is not in the setup and cuts nothing.
             if let Some(cuts) = counters.rate_cuts.get_mut(usize::from(flow.policy)) {
-                *cuts += seen.rate_cuts;
+                *cuts += counts.rate_cuts;
             }
         }
         counters

@@ -1,4 +1,4 @@
-//! Sampling of queues, rates and traffic at regular intervals, as step functions of which only the changes are kept.
+//! Sampling of queues, rates and traffic at regular intervals. Samples are step functions, and only their changes are kept.
 
 use hocket_des::Time;
 use hocket_scenario::{Column, Fabric, Table};
@@ -61,6 +61,7 @@ impl Sampler {
     pub(crate) fn sample(&mut self, network: &mut Network<'_>) {
         let Network { medium, switches, hosts } = network;
         let now = medium.clock.now;
+        // The sample at the end of the run may coincide with a regular one.
         if self.last == Some(now) {
             return;
         }
@@ -121,6 +122,7 @@ impl Sampler {
     }
 }
 
+/// Adds a row for each of `values` that differs from the last sample, which it becomes.
 fn changes(now: Time, values: impl Iterator<Item = u64>, last: &mut [u64], rows: &mut Vec<Row>) {
     for (of, (value, last)) in values.zip(last).enumerate() {
         if value != *last {

@@ -99,14 +99,14 @@ struct Traffic {
 
 impl Traffic {
     fn of(scenario: &Scenario, model: &Model) -> Self {
-        let mut its = Self::default();
+        let mut traffic = Self::default();
         for (id, job) in scenario.job_ids().zip(scenario.jobs()) {
-            let start = its.flows.len();
+            let start = traffic.flows.len();
             let class = class(scenario.queue(id), model);
             match &job.work {
                 Work::Periodic(periodic) => {
                     for flow in &periodic.flows {
-                        its.add(flow, &job.transport, class, Some(id));
+                        traffic.add(flow, &job.transport, class, Some(id));
                     }
                 }
                 Work::Training(training) => {
@@ -118,12 +118,12 @@ impl Traffic {
                                     .binary_search(pair)
                                     .expect("pairs are those of all patterns")
                         };
-                        its.patterns.push(pattern.iter().map(flow).collect());
+                        traffic.patterns.push(pattern.iter().map(flow).collect());
                     }
                     for &(from, to) in &pairs {
                         let ends = [from, to].map(|rank| training.spec().hosts[rank as usize]);
                         let flow = training.flow(ends, Training::label(id), fabric);
-                        its.add(
+                        traffic.add(
                             &flow,
                             training.transport(&job.transport, ends, fabric),
                             class,
@@ -132,16 +132,16 @@ impl Traffic {
                     }
                 }
             }
-            its.by_job.push(start..its.flows.len());
+            traffic.by_job.push(start..traffic.flows.len());
         }
         for transfer in scenario.transfers() {
-            let flow = its.flows.len();
+            let flow = traffic.flows.len();
             let class = class(scenario.queue_of(transfer.priority), model);
-            its.add(&transfer.flow, &transfer.transport, class, transfer.job);
+            traffic.add(&transfer.flow, &transfer.transport, class, transfer.job);
             let (bytes, start) = (transfer.bytes.get(), transfer.start);
-            its.messages.push(MessageSpec { flow, bytes, start });
+            traffic.messages.push(MessageSpec { flow, bytes, start });
         }
-        its
+        traffic
     }
 
     fn add(&mut self, flow: &JobFlow, transport: &Transport, class: u8, owner: Option<JobId>) {
@@ -158,6 +158,7 @@ impl Traffic {
         self.owners.push(owner);
     }
 
+    /// The index of a policy. Equal policies become one, so that `rate_cuts` counts by policy and not by job.
     fn policy(&mut self, policy: &Policy) -> usize {
         let known = self.policies.iter().position(|known| known == policy);
         known.unwrap_or_else(|| {

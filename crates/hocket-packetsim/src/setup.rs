@@ -111,6 +111,7 @@ impl Setup<'_> {
         for flow in self.flows.iter().filter(|flow| self.is_inside(flow) == inside) {
             used[usize::from(flow.priority)] = true;
         }
+        // Only DCQCN has CNPs, and no flow inside a server has DCQCN.
         let mut policies = self.policies.iter();
         let notifies = !inside && policies.any(|policy| matches!(policy, Policy::Dcqcn(_)));
         if let (Notification::Packets { priority, .. }, true) = (self.model.notification, notifies)

@@ -1,4 +1,5 @@
-//! Which tables a run has, and their columns: what makes tables of rows makes them of none.
+//! The schemas of the tables of a run. They come from the code that makes tables with rows, applied to a network at rest, so
+//! that a schema cannot differ from its table.
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::{Fabric, Table, TableGroup, Tables};
@@ -52,7 +53,7 @@ fn sampled() -> [Table; 4] {
     })
 }
 
-/// What `tables` makes of a network at rest that nobody sends on and that has no switch.
+/// The result of `tables` for the smallest network: two hosts, no switch, no flows.
 fn of_network<Made>(tables: impl FnOnce(&mut Network<'_>, &Fabric) -> Made) -> Made {
     let fabric = Fabric::one_link(Rate::from_gbps(1), Duration::ZERO);
     let fabric = fabric.expect("1 Gbps is in range");

@@ -295,12 +295,14 @@ impl<'a> TrainingState<'a> {
         if !self.runs[run as usize].collective.reduces(step) {
             return at;
         }
+        // A rank reduces one message after another.
         let adding_until = &mut self.adding_until[parcel.to as usize];
         *adding_until = at.max(*adding_until) + rate.transmission_time(Bytes::new(parcel.bytes));
         *adding_until
     }
 
     fn run_of(&mut self, group: u32, collective: u32, sequence: u64) -> u32 {
+        // Members of a group can be a few collectives apart: few are open, and a search of all is short.
         let open = &self.open[group as usize];
         if let Some(&(_, run)) = open.iter().find(|(known, _)| *known == sequence) {
             return run;
@@ -444,6 +446,8 @@ impl<'a> TrainingState<'a> {
             self.busy_since = context.engine.now();
         }
         self.under_way += 1;
+        // For adaptive controls, which depend on the progress of a phase: the messages of a queue pair form one phase until
+        // all of them are acknowledged.
         context.engine.network.hosts.extend_phase(flow, bytes);
         context.engine.network.post(flow, bytes, Poster::Parcel(parcel));
     }

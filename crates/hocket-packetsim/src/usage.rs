@@ -8,7 +8,8 @@ use crate::parts::packet::{Kind, Packet};
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     owners: Owners,
-    /// By link, then job; the last entry of each link is for flows without a job.
+    /// By link, then job; the last entry of each link is for flows without a job. One flat vector, since every packet on every
+    /// link adds to it.
     bytes: Vec<u64>,
 }
 

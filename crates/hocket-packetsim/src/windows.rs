@@ -58,7 +58,8 @@ struct SwitchShares {
     bound: CrowdBound,
 }
 
-/// The weight of a pattern at the port by which most of its flows enter, divided among these flows.
+/// The weight of a pattern at the port by which most of its flows enter, divided among these flows: large enough that
+/// rounding the quotient down loses less than a millionth even for thousands of flows.
 const PATTERN_WEIGHT: u64 = 1 << 32;
 
 impl Crowd {
@@ -77,6 +78,7 @@ impl Crowd {
         for (flow, Footprint { forward, reverse }) in
             footprints.filter(|&(flow, _)| derives_window(setup, flow))
         {
+            // Sets, because the paths of a sprayed flow share links, and each link and switch counts a flow once.
             let forward: BTreeSet<u32> = forward.iter().copied().collect();
             let links: BTreeSet<u32> =
                 reverse.iter().copied().chain(forward.iter().copied()).collect();
@@ -132,6 +134,7 @@ impl Crowd {
                 let here = weigh(&|pattern| flows(link, pattern));
                 buffers[switch].crowd_bound(ingress(*link), here, all)
             };
+            // The port that would pause first decides for the whole switch.
             let bound = links.iter().map(bound).reduce(CrowdBound::min);
             let bound = bound.expect("a link leads into each of these switches");
             switches.insert(switch, SwitchShares { weights, bound });
@@ -181,6 +184,7 @@ impl Shares {
         let slowest = links.forward.iter().map(rate).min().unwrap_or(Rate::ZERO);
         let mut least = u64::MAX;
         for link in links.forward.iter().chain(links.reverse) {
+            // Links into hosts have no entry: hosts send no PAUSE frames.
             let Some(&Crossing { to, all, .. }) = self.crowd.over.get(link) else { continue };
             let Load { sending, answering } = all;
             let link = &setup.fabric.links()[*link as usize].name;
@@ -214,8 +218,8 @@ fn patterns_of(setup: &Setup<'_>) -> Vec<Vec<usize>> {
     for (pattern, flows) in setup.patterns.iter().enumerate() {
         flows.iter().for_each(|&flow| patterns_of[flow].push(pattern));
     }
-    for own in patterns_of.iter_mut().filter(|own| own.is_empty()) {
-        own.push(setup.patterns.len());
+    for patterns in patterns_of.iter_mut().filter(|patterns| patterns.is_empty()) {
+        patterns.push(setup.patterns.len());
     }
     patterns_of
 }

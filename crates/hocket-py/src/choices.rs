@@ -1,15 +1,15 @@
-//! Strings that stand for one of a few things. Every such string crosses the boundary through [`chosen`].
+//! Enum values that Python passes by name. All of them are read by [`one_of`], so that their errors are alike.
 
 use hocket_scenario::PathChoice;
 use pyo3::PyResult;
 
 use crate::error::value_error;
 
-/// What `name` stands for among `choices`; `what` says whose name it is.
+/// The value of the choice called `name`; `what` describes the choice in the error.
 ///
 /// # Errors
-/// `ValueError` with `what`, the name and all choices, if it is none of them.
-pub(crate) fn chosen<T>(
+/// `ValueError` with `what`, the name and all choices, if there is no such choice.
+pub(crate) fn one_of<T>(
     what: &str,
     name: &str,
     choices: impl IntoIterator<Item = (&'static str, T)>,
@@ -26,7 +26,7 @@ pub(crate) fn chosen<T>(
     Err(value_error(format!("{what} {name:?}: must be {others}{last}")))
 }
 
-/// How flows whose links are not given find their path.
+/// The path choice of a flow whose links are not given.
 pub(crate) fn path(name: &str) -> PyResult<PathChoice> {
-    chosen("path", name, [("ecmp", PathChoice::Ecmp), ("spray", PathChoice::Spray)])
+    one_of("path", name, [("ecmp", PathChoice::Ecmp), ("spray", PathChoice::Spray)])
 }

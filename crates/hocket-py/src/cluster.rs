@@ -1,4 +1,4 @@
-//! A run of the flow engine that goes on as far as it is told to.
+//! A run of the flow engine that Python advances step by step, as a cluster simulation needs it.
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Traffic};
@@ -65,10 +65,13 @@ struct SlotsRow {
 }
 
 /// Jobs are numbered in the order in which they are added.
+// Unsendable: the run shares the loads of jobs by `Rc`.
 #[pyclass(name = "ClusterRun", module = "hocket._hocket", unsendable)]
 pub(crate) struct PyClusterRun {
     run: ClusterRun,
+    /// The number of jobs added.
     jobs: u32,
+    /// By link: its name.
     links: Vec<String>,
 }
 
@@ -115,34 +118,41 @@ impl PyClusterRun {
         self.run.now().as_ps()
     }
 
+    /// Adds a job that does not run yet; returns its number.
     fn add(&mut self, name: String) -> u32 {
         self.jobs += 1;
         self.run.add(name).code()
     }
 
+    /// Starts a stay of a job, at a time that is not in the past.
     fn start(&mut self, job: u32, spec: StartSpec) -> PyResult<()> {
         let id = self.job(job)?;
+        // For the engine, scheduling in the past is a bug and panics.
         if spec.at_ps < self.run.now().as_ps() {
             let now = self.run.now();
-            return Err(value_error(format!("job {job} starts before now, which is {now}")));
+            return Err(value_error(format!(
+                "job {job} starts before {now}, which the run has reached"
+            )));
         }
         self.run.start(id, spec.start()?).map_err(value_error)
     }
 
-    /// Its next iteration starts at a slot: at `origin_ps` or whole periods later. An iteration that ends early waits for the next
-    /// one; with `keep` a job whose communication is too far off lets one pass.
+    /// Gives a job slots, at `origin_ps` and whole periods later: its next iteration starts at the first of them. A job
+    /// whose iteration ends early waits for its next slot; with `keep`, a job whose communication is too far off skips
+    /// one.
     fn align(&mut self, job: u32, origin_ps: u64, period_ps: u64, keep: bool) -> PyResult<()> {
         let (origin, period) = (Time::from_ps(origin_ps), Duration::from_ps(period_ps));
         let slots = Slots { origin, period, waits: true, readjusts: keep };
         self.run.align(self.job(job)?, Some(slots)).map_err(value_error)
     }
 
-    /// Takes its slots away.
+    /// Removes a job's slots.
     fn release(&mut self, job: u32) -> PyResult<()> {
         self.run.align(self.job(job)?, None).map_err(value_error)
     }
 
-    /// Ends its stay with its iteration; true if it is between two and has ended.
+    /// Ends a job's stay at the end of its iteration; returns true if it was between two iterations and has ended
+    /// already.
     fn stop(&mut self, job: u32) -> PyResult<bool> {
         self.run.stop(self.job(job)?).map_err(value_error)
     }
@@ -151,13 +161,14 @@ impl PyClusterRun {
         Ok(self.run.iteration_start(self.job(job)?).map(Time::as_ps))
     }
 
-    /// Over all its stays.
+    /// The iterations of a job over all its stays.
     fn iterations_done(&self, job: u32) -> PyResult<u64> {
         Ok(self.run.done(self.job(job)?))
     }
 
-    /// Goes on until `until_ps` or the first time at which jobs end: those that do, with "done" or "stopped".
+    /// Runs until `until_ps` or the first time at which jobs end; returns these jobs, each with "done" or "stopped".
     fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<Vec<(u32, &'static str)>> {
+        // The run itself cannot be interrupted, so Ctrl-C takes effect between calls.
         py.check_signals()?;
         let ended = self.run.advance(Time::from_ps(until_ps)).map_err(value_error)?;
         let how = |how| match how {
@@ -167,7 +178,7 @@ impl PyClusterRun {
         Ok(ended.into_iter().map(|(job, ended)| (job.code(), how(ended))).collect())
     }
 
-    /// Rows that were not taken yet.
+    /// The tables `iterations` and `adjustments`, with the rows since the last call.
     fn take_tables<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tables = PyDict::new(py);
         for table in [self.iterations(), self.adjustments()] {
@@ -176,7 +187,7 @@ impl PyClusterRun {
         Ok(tables)
     }
 
-    /// What each job sent over each link so far.
+    /// The table `links`: the traffic of each job on each link so far.
     fn links<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = self.run.traffic();
         let column =
@@ -195,22 +206,22 @@ impl PyClusterRun {
         columns(py, &table)
     }
 
-    /// Who delayed whom on which link since these rows were last taken.
+    /// The table `delays`, since the last call: by how much each job delayed each other job on each link.
     fn take_delays<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = self.run.take_delays();
         let table = Table {
             name: "delays",
             columns: vec![
-                ("link", self.link_column(rows.keys().map(|met| met.link))),
-                ("job", Column::U32(rows.keys().map(|met| met.job.code()).collect())),
-                ("other", Column::U32(rows.keys().map(|met| met.other.code()).collect())),
+                ("link", self.link_column(rows.keys().map(|pair| pair.link))),
+                ("job", Column::U32(rows.keys().map(|pair| pair.job.code()).collect())),
+                ("other", Column::U32(rows.keys().map(|pair| pair.other.code()).collect())),
                 ("delay_s", Column::F64(rows.values().copied().collect())),
             ],
         };
         columns(py, &table)
     }
 
-    /// Of each running job, what is left of its iteration or of its wait for one.
+    /// By running job: the rest of its current iteration, or of its wait for the next one.
     fn rests(&mut self) -> Vec<RestRow> {
         let slots = |slots: Slots| SlotsRow {
             origin_ps: slots.origin.as_ps(),
@@ -237,7 +248,7 @@ impl PyClusterRun {
         Ok(JobId::new(job))
     }
 
-    // Names of only those links that are named: there are thousands, and few rows.
+    // The dictionary has only links that occur: a fabric has thousands, and these tables few rows.
     fn link_column(&self, links: impl Iterator<Item = LinkId>) -> Column {
         let links: Vec<LinkId> = links.collect();
         let mut named = links.clone();

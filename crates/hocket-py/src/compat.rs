@@ -1,4 +1,4 @@
-//! Circles, scores and placements.
+//! Scores, time-shifts, fitted periods and rankings of placements.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Wall;
@@ -14,27 +14,27 @@ use hocket_des::{Duration, Rate};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::choices::chosen;
+use crate::choices::one_of;
 use crate::convert::{
     PlainCrossings, PlainProfile, PyFabric, in_ps, plain_profile, profile, profiles,
 };
 use crate::error::value_error;
 
-/// How to search.
+/// As [`SolveOptions`], which documents the fields.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Search {
-    /// None for all shifts.
+    /// `None` for all shifts.
     precision_deg: Option<f64>,
     strict: bool,
     time_limit_s: f64,
-    /// None for any number.
+    /// `None` for no limit.
     #[pyo3(default)]
     step_limit: Option<u64>,
 }
 
 #[derive(IntoPyObject)]
-pub(crate) struct Solved {
+pub(crate) struct LinkResult {
     score: f64,
     bound: f64,
     proven_optimal: bool,
@@ -46,7 +46,8 @@ pub(crate) struct Solved {
     interrupted: bool,
 }
 
-/// Watches for Ctrl-C from inside a search that runs without the interpreter's lock.
+/// Detects Ctrl-C from inside a search that runs without the interpreter's lock. It is remembered, because Python
+/// reports each signal only once and a search polls many times.
 struct Interrupt(AtomicBool);
 
 impl Interrupt {
@@ -55,6 +56,7 @@ impl Interrupt {
     }
 
     fn seen(&self) -> bool {
+        // No other memory is shared through this flag, so its order does not matter.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -65,7 +67,8 @@ impl Interrupt {
         self.seen()
     }
 
-    /// A search that Ctrl-C ended before it had an answer is no mistake of the input's.
+    /// The answer, or its error as a `ValueError`: as `KeyboardInterrupt` if Ctrl-C ended the search before it had an
+    /// answer, since the input is not at fault then.
     fn or_value_error<T>(&self, answer: Result<T, impl std::fmt::Display>) -> PyResult<T> {
         answer.map_err(|error| {
             if self.seen() { PyKeyboardInterrupt::new_err(()) } else { value_error(error) }
@@ -81,6 +84,7 @@ impl Search {
                 None => Method::Exact,
             },
             strict: self.strict,
+            // A time that is too long for a `Duration`, such as infinity, is no limit.
             time_limit: Wall::try_from_secs_f64(self.time_limit_s).unwrap_or(Wall::MAX),
             step_limit: self.step_limit.unwrap_or(u64::MAX),
             interrupted,
@@ -95,14 +99,14 @@ pub(crate) fn solve_link(
     jobs: Vec<PlainProfile>,
     gpu_groups: Vec<Vec<usize>>,
     search: Search,
-) -> PyResult<Solved> {
+) -> PyResult<LinkResult> {
     let link =
         LinkProblem { capacity: Rate::from_bps(capacity_bps), jobs: profiles(jobs)?, gpu_groups };
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
     let solved = py.detach(|| hocket_compat::solve(&link, &search.options(&poll)));
     let solution = interrupt.or_value_error(solved)?;
-    Ok(Solved {
+    Ok(LinkResult {
         score: solution.score,
         bound: solution.bound,
         proven_optimal: solution.proven_optimal,
@@ -116,8 +120,8 @@ pub(crate) fn solve_link(
 }
 
 #[derive(IntoPyObject)]
-pub(crate) struct Clustered {
-    /// By job: which of its profiles.
+pub(crate) struct ClusterResult {
+    /// By job: the index of the chosen profile.
     profiles: Vec<usize>,
     score: f64,
     bound: f64,
@@ -126,7 +130,7 @@ pub(crate) struct Clustered {
     interrupted: bool,
 }
 
-/// One profile of those given and one shift for each job, for all links together: links as
+/// Chooses one profile and one shift for each job, for all links together. `links` are
 /// (capacity in bits/s, [(job, flows), …]).
 #[pyfunction]
 pub(crate) fn solve_cluster(
@@ -136,7 +140,7 @@ pub(crate) fn solve_cluster(
     gpu_groups: Vec<Vec<usize>>,
     tolerance: f64,
     search: Search,
-) -> PyResult<Clustered> {
+) -> PyResult<ClusterResult> {
     let link = |(capacity_bps, crossings)| JointLink {
         capacity: Rate::from_bps(capacity_bps),
         crossings,
@@ -149,7 +153,7 @@ pub(crate) fn solve_cluster(
     let poll = || interrupt.poll();
     let chosen = py.detach(|| cluster::choose_batch_sizes(&problem, &search.options(&poll)));
     let choice = interrupt.or_value_error(chosen)?;
-    Ok(Clustered {
+    Ok(ClusterResult {
         profiles: choice.profiles,
         score: choice.solution.score,
         bound: choice.solution.bound,
@@ -160,19 +164,21 @@ pub(crate) fn solve_cluster(
 }
 
 #[pyfunction]
+#[pyo3(signature = (capacity_bps, jobs, time_shifts_ps, strict = false))]
 pub(crate) fn score(
     capacity_bps: u64,
     jobs: Vec<PlainProfile>,
     time_shifts_ps: Vec<u64>,
+    strict: bool,
 ) -> PyResult<f64> {
     let shifts: Vec<Duration> = time_shifts_ps.into_iter().map(Duration::from_ps).collect();
-    hocket_compat::score_of(Rate::from_bps(capacity_bps), &profiles(jobs)?, &shifts)
+    hocket_compat::score_of(Rate::from_bps(capacity_bps), &profiles(jobs)?, &shifts, strict)
         .map_err(value_error)
 }
 
 /// As [`Commensurate`], which documents the fields.
 #[derive(IntoPyObject)]
-pub(crate) struct Fitted {
+pub(crate) struct FitResult {
     perimeter_ps: u64,
     rounds: Vec<u64>,
     periods_ps: Vec<u64>,
@@ -182,13 +188,13 @@ pub(crate) struct Fitted {
 }
 
 #[pyfunction]
-pub(crate) fn commensurate(periods_ps: Vec<u64>, tolerance: f64) -> PyResult<Fitted> {
+pub(crate) fn commensurate(periods_ps: Vec<u64>, tolerance: f64) -> PyResult<FitResult> {
     let periods: Vec<Duration> = periods_ps.into_iter().map(Duration::from_ps).collect();
-    hocket_compat::commensurate(&periods, tolerance).map(fitted).map_err(value_error)
+    hocket_compat::commensurate(&periods, tolerance).map(fit_result).map_err(value_error)
 }
 
-fn fitted(fit: Commensurate) -> Fitted {
-    Fitted {
+fn fit_result(fit: Commensurate) -> FitResult {
+    FitResult {
         perimeter_ps: fit.perimeter.as_ps(),
         periods_ps: in_ps(&fit.periods),
         error: fit.error,
@@ -211,12 +217,12 @@ pub(crate) struct RankOptions {
     aggregate: String,
     solve_loops: bool,
     seed: u64,
-    /// How far periods may be stretched to fit.
+    /// The relative error up to which periods may be stretched to fit.
     tolerance: f64,
 }
 
 #[derive(IntoPyObject)]
-pub(crate) struct Ranked {
+pub(crate) struct RankResult {
     placements: Vec<PlacementRow>,
     discarded: Vec<(usize, String)>,
     interrupted: bool,
@@ -229,8 +235,8 @@ struct PlacementRow {
     links: Vec<LinkRow>,
     components: Vec<ComponentRow>,
     time_shifts_ps: Vec<Option<u64>>,
-    /// Jobs whose periods were fitted together.
-    groups: Vec<(Vec<usize>, Fitted)>,
+    /// Groups of jobs whose periods were fitted to each other.
+    groups: Vec<(Vec<usize>, FitResult)>,
 }
 
 #[derive(IntoPyObject)]
@@ -278,7 +284,7 @@ pub(crate) fn rank(
     candidates: Vec<RankCandidate>,
     search: Search,
     options: RankOptions,
-) -> PyResult<Ranked> {
+) -> PyResult<RankResult> {
     let jobs = jobs.into_iter().map(RankJob::job).collect::<PyResult<Vec<CassiniJob>>>()?;
     let links: Vec<CassiniLink> = fabric
         .get()
@@ -301,7 +307,7 @@ pub(crate) fn rank(
     let ranked = py.detach(|| rank_fitted(&jobs, &links, &candidates, tolerance, &options));
     let FittedRanking { ranking, fits } = interrupt.or_value_error(ranked)?;
     let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
-    Ok(Ranked {
+    Ok(RankResult {
         placements: ranking.placements.into_iter().zip(fits).map(placement_row).collect(),
         discarded: discarded.collect(),
         interrupted: interrupt.seen(),
@@ -312,10 +318,10 @@ fn aggregate(name: &str) -> PyResult<Aggregate> {
     let aggregates = [
         ("mean", Aggregate::Mean),
         ("min", Aggregate::Min),
-        // The worst twentieth of the links: the usual tail of a distribution.
+        // The 5th percentile of the links, as tails are usually reported.
         ("tail", Aggregate::Tail { quantile: 0.05 }),
     ];
-    chosen("aggregate", name, aggregates)
+    one_of("aggregate", name, aggregates)
 }
 
 impl RankJob {
@@ -342,7 +348,7 @@ fn placement_row((placement, groups): (Placement, Vec<GroupFit>)) -> PlacementRo
         time_shifts_ps: shifts.map(|shift| shift.map(Duration::as_ps)).collect(),
         links: placement.links.into_iter().map(link_row).collect(),
         components: placement.components.into_iter().map(component_row).collect(),
-        groups: groups.into_iter().map(|group| (group.jobs, fitted(group.fit))).collect(),
+        groups: groups.into_iter().map(|group| (group.jobs, fit_result(group.fit))).collect(),
     }
 }
 
@@ -353,6 +359,7 @@ fn link_row(link: LinkScore) -> LinkRow {
 
 fn component_row(component: ComponentShifts) -> ComponentRow {
     let (origin, proven_optimal) = match component.origin {
+        // Algorithm 1 keeps the score of every link (Theorem 1), so each of these is as good as its link allows.
         Origin::LoopFree => ("loop-free", true),
         Origin::ClosedLoops => ("closed loops", true),
         Origin::Joint { proven_optimal, .. } => ("joint", proven_optimal),

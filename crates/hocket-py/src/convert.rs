@@ -1,4 +1,4 @@
-//! Python's plain values to Hocket's nouns and back; errors to `ValueError`.
+//! Conversions between Python's plain values and the types of the crates; errors become `ValueError`.
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
@@ -8,7 +8,7 @@ use hocket_scenario::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::choices::chosen;
+use crate::choices::one_of;
 use crate::error::value_error;
 
 #[derive(FromPyObject, IntoPyObject)]
@@ -26,7 +26,7 @@ struct PlainPhase {
     rate_bps: u64,
 }
 
-/// Two nodes and what is between them.
+/// A cable between two nodes.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct PlainCable {
@@ -36,7 +36,7 @@ struct PlainCable {
     delay_ps: u64,
 }
 
-/// Two nodes, and what its path is chosen by.
+/// A flow between two nodes, with the label that ECMP hashes to choose its path.
 #[derive(FromPyObject, IntoPyObject)]
 #[pyo3(from_item_all)]
 struct PlainFlow {
@@ -45,7 +45,8 @@ struct PlainFlow {
     label: u64,
 }
 
-/// A NumPy type and a buffer; for text, the codes and their dictionary.
+/// A column as a NumPy type and a buffer, which needs no Python object for each value; for text, the buffer has codes
+/// into the dictionary.
 #[derive(IntoPyObject)]
 struct PlainColumn<'a, 'py> {
     dtype: &'static str,
@@ -56,7 +57,8 @@ struct PlainColumn<'a, 'py> {
 /// By job: [(link, flows), …]
 pub(crate) type PlainCrossings = Vec<(u32, u32)>;
 
-/// `value` in a smaller type; `ValueError` if it does not fit.
+/// `value` in a type of less than 64 bits; `ValueError` with `what` and the limit if it does not fit. PyO3's own
+/// overflow error names neither.
 pub(crate) fn narrow<T: TryFrom<u64>>(what: &str, value: u64) -> PyResult<T> {
     let limit = (1_u64 << (8 * size_of::<T>())) - 1;
     T::try_from(value)
@@ -125,7 +127,8 @@ impl PyFabric {
         self.0.links().iter().map(|link| (link.name.clone(), link.rate.as_bps())).collect()
     }
 
-    /// The links that a ring over `workers` (nodes) crosses, as (link, flows).
+    /// The links that a ring over `workers` (nodes) crosses, as (link, flows); its flows have labels from `first_label`
+    /// on.
     fn ring(&self, workers: Vec<u32>, first_label: u64) -> PyResult<PlainCrossings> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
         let mut routing = Routing::new(&self.0);
@@ -154,7 +157,7 @@ impl PyFabric {
         flows.into_iter().map(route).collect()
     }
 
-    /// The flows of a ring over `workers` (nodes).
+    /// The flows of a ring over `workers` (nodes), with labels from `first_label` on.
     #[staticmethod]
     fn ring_flows(workers: Vec<u32>, first_label: u64) -> Vec<PlainFlow> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
@@ -175,7 +178,7 @@ fn node((name, kind): (String, String)) -> PyResult<Node> {
         // A switch inside a server.
         ("scale-up", NodeKind::ScaleUp),
     ];
-    let kind = chosen(&format!("node {name:?}: kind"), &kind, kinds)?;
+    let kind = one_of(&format!("node {name:?}: kind"), &kind, kinds)?;
     Ok(Node { name, kind })
 }
 
@@ -197,6 +200,7 @@ fn plain_column<'a, 'py>(py: Python<'py>, column: &'a Column) -> PlainColumn<'a,
         let flat: Vec<u8> = values.iter().flat_map(|value| to_bytes(*value)).collect();
         PyBytes::new(py, &flat)
     }
+    // Little-endian on every machine, as the type says, since the buffers may be stored.
     let (dtype, buffer) = match column {
         Column::U64(values) => ("<u8", bytes(py, values, u64::to_le_bytes)),
         Column::I64(values) => ("<i8", bytes(py, values, i64::to_le_bytes)),

@@ -1,4 +1,4 @@
-//! Errors of the crates as the exception that Python takes for bad input.
+//! Errors of the crates as Python's exception for invalid input.
 
 use pyo3::PyErr;
 use pyo3::exceptions::PyValueError;

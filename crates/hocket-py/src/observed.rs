@@ -1,5 +1,5 @@
-//! Runs that Python observes: rows go to one callable, progress to another. Rows are converted and taken on a thread
-//! of their own, so that writing them does not hold the run up.
+//! Runs that Python observes: rows go to one callable, progress to another. Rows are converted and passed on by a
+//! separate thread, so that the run does not wait while they are written.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,21 +12,22 @@ use pyo3::prelude::*;
 
 use crate::convert::columns;
 
-// So many tables of a batch of rows each may wait for the sink; then the run waits.
+// The number of tables, each with a batch of rows, that may wait for the sink before the run waits: a slow sink must
+// not make the queue fill the memory.
 const WAITING: usize = 4;
 
-/// What came of a run.
+/// The outcome of a run that was observed.
 pub(crate) struct Observed<Outcome> {
     pub(crate) outcome: Outcome,
-    /// Ctrl-C came before all rows were taken.
+    /// Whether Ctrl-C came before the sink had taken all rows.
     pub(crate) was_interrupted: bool,
     /// Seconds that the run took, without those in which it waited for `sink` and `progress`.
     pub(crate) run_s: f64,
 }
 
-/// Does `run`. `sink` is called on another thread with the name and the columns of rows as they fill a table, again and again;
-/// `progress` on this one with (simulated ps, done, in total or None). Ctrl-C, or an error in either, ends the run early; after
-/// Ctrl-C, what was recorded by then is still handed over.
+/// Executes `run`. During the run, `sink` is called on another thread with the name and the columns of each batch of
+/// rows, and `progress` on this thread with (simulated ps, done, total or None). Ctrl-C, or an exception of either,
+/// ends the run early; after Ctrl-C, `sink` still receives what was recorded by then.
 pub(crate) fn observed<Outcome: Send>(
     py: Python<'_>,
     sink: Bound<'_, PyAny>,
@@ -43,19 +44,20 @@ pub(crate) fn observed<Outcome: Send>(
                 taker: &taker,
                 progress: &progress,
                 failure: None,
-                outside: std::time::Duration::ZERO,
+                waited: std::time::Duration::ZERO,
             };
             let started = Instant::now();
             let result = run(&mut reporter);
-            let run_s = (started.elapsed() - reporter.outside).as_secs_f64();
+            let run_s = (started.elapsed() - reporter.waited).as_secs_f64();
             let Reporter { tables, failure, .. } = reporter;
-            // With no more to come, the thread ends.
+            // The thread ends when its channel has no sender left.
             drop(tables);
             let taken = taker.join().expect("what Python raises is a value here");
+            // The sink's exception comes first: it is the cause if the run failed because of it.
             (taken.and(result).map(|outcome| (outcome, run_s)), failure)
         })
     });
-    // Ctrl-C while the last rows were taken counts, too; a second one ends the run without them.
+    // Ctrl-C while the sink takes the last rows counts, too; a second one discards the outcome.
     let interruption = match (failure, py.check_signals()) {
         (Some(_), Err(second)) => return Err(second),
         (first, Ok(())) => first,
@@ -69,7 +71,7 @@ pub(crate) fn observed<Outcome: Send>(
     Ok(Observed { outcome, was_interrupted, run_s })
 }
 
-// Passes rows to Python until there are no more, or it raises.
+// Passes tables to Python until the run has ended, or until Python raises an exception.
 fn take(sink: &Py<PyAny>, waiting: Receiver<Table>) -> PyResult<()> {
     for rows in waiting {
         Python::attach(|py| sink.call1(py, (rows.name, columns(py, &rows)?)).map(drop))?;
@@ -77,33 +79,34 @@ fn take(sink: &Py<PyAny>, waiting: Receiver<Table>) -> PyResult<()> {
     Ok(())
 }
 
-/// Hands rows and progress to Python, and keeps the exception of progress.
+/// Passes rows and progress to Python, and keeps the first exception of `progress`.
 struct Reporter<'scope, 'run> {
     tables: SyncSender<Table>,
     taker: &'run ScopedJoinHandle<'scope, PyResult<()>>,
     progress: &'run Py<PyAny>,
     failure: Option<PyErr>,
-    /// Time in which Python had the run wait.
-    outside: std::time::Duration,
+    /// Time for which the run waited for Python.
+    waited: std::time::Duration,
 }
 
 impl Observer for Reporter<'_, '_> {
     fn on_table(&mut self, rows: Table) {
         let started = Instant::now();
-        // Rows that nobody takes any more are those of a run that is about to fail with the sink's exception.
+        // Sending fails only after the sink has raised an exception, which the run is about to return.
         let _ = self.tables.send(rows);
-        self.outside += started.elapsed();
+        self.waited += started.elapsed();
     }
 
     fn on_progress(&mut self, at: &Progress) -> ControlFlow<()> {
         let started = Instant::now();
-        let told = Python::attach(|py| {
+        let reported = Python::attach(|py| {
+            // Here, because Python handles signals only in its main thread and never in that of the sink.
             py.check_signals()?;
             self.progress.call1(py, (at.time.as_ps(), at.done, at.total))?;
             Ok(())
         });
-        self.outside += started.elapsed();
-        if let Err(error) = told {
+        self.waited += started.elapsed();
+        if let Err(error) = reported {
             self.failure.get_or_insert(error);
         }
         if self.failure.is_some() || self.taker.is_finished() {

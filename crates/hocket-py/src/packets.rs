@@ -1,4 +1,4 @@
-//! Runs of the packet engine. Flows and messages come as columns, tables go out as they fill.
+//! Runs of the packet engine on given messages. Flows and messages come as columns, since there can be millions.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_packetsim::model::{Frames, Headroom, Marking, Notification, Scheduling, Switching};
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::choices::chosen;
+use crate::choices::one_of;
 use crate::convert::{PyFabric, narrow};
 use crate::error::value_error;
 use crate::observed::{Observed, observed};
@@ -24,7 +24,7 @@ pyo3::create_exception!(
     _hocket,
     SelfCheckError,
     PyRuntimeError,
-    "A run was found wrong by one of its own checks, and ended; what it had recorded was handed over before."
+    "A self-check of the run failed, which ended it; the sink has received what was recorded by then."
 );
 
 /// How hosts and switches work; names as in `hocket_packetsim::Model`.
@@ -32,7 +32,7 @@ pyo3::create_exception!(
 #[pyo3(from_item_all)]
 pub(crate) struct ModelSpec {
     mtu_bytes: u64,
-    /// Of flows inside a server; `None` for the default.
+    /// For flows inside a server; `None` for the default.
     #[pyo3(default)]
     scale_up_mtu_bytes: Option<u64>,
     data_header_bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct ModelSpec {
     arithmetic: String,
 }
 
-/// As [`Marking`], which documents the fields; a named tuple, as manifests list it.
+/// As [`Marking`], which documents the fields; a named tuple, which manifests store as a list.
 #[derive(FromPyObject)]
 struct MarkingSpec {
     rate_bps: u64,
@@ -92,8 +92,8 @@ enum SchedulingSpec {
 pub(crate) struct FlowColumns {
     from_node: PyBackedBytes,
     to_node: PyBackedBytes,
-    label_forth: PyBackedBytes,
-    label_back: PyBackedBytes,
+    forward_label: PyBackedBytes,
+    reverse_label: PyBackedBytes,
     priority: PyBackedBytes,
     policy: PyBackedBytes,
     window: PyBackedBytes,
@@ -122,22 +122,22 @@ pub(crate) struct OptionsSpec {
 }
 
 #[derive(IntoPyObject)]
-pub(crate) struct PacketsRan<'py> {
+pub(crate) struct PacketRunResult<'py> {
     counters: Bound<'py, PyDict>,
     /// "complete", "stopped" at the given end, or "interrupted".
     status: &'static str,
     ended_ps: u64,
     /// Seconds that the run took, without those in which it waited for `sink` and `progress`.
     run_s: f64,
-    skipping: Option<SkippingRan>,
+    skipping: Option<SkippingResult>,
 }
 
-/// Of a run that was allowed to skip ahead; the table `repeated` says what it repeated.
+/// The result of skipping ahead, if that was allowed; the table `repeated` lists what was repeated.
 #[derive(IntoPyObject)]
-struct SkippingRan {
-    /// Of the run's packet-hops those that were not simulated.
+struct SkippingResult {
+    /// The run's packet-hops that were repeated instead of simulated.
     packet_hops: u64,
-    /// Why nothing was repeated, if nothing was.
+    /// Why nothing was repeated; `None` if something was.
     obstacle: Option<String>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn simulate_packets<'py>(
     options: OptionsSpec,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
-) -> PyResult<PacketsRan<'py>> {
+) -> PyResult<PacketRunResult<'py>> {
     let model = model.model()?;
     let policies = policies.iter().map(policy).collect::<PyResult<Vec<Policy>>>()?;
     let windows = windows.iter().map(window_rule).collect::<PyResult<Vec<WindowRule>>>()?;
@@ -168,10 +168,11 @@ pub(crate) fn simulate_packets<'py>(
         model: &model,
         policies: &policies,
         flows: &flows,
+        // Messages on their own belong to no collective.
         patterns: &[],
         seed: options.seed,
         reference: Reference {
-            hash: chosen("hash", &options.hash, hashes)?,
+            hash: one_of("hash", &options.hash, hashes)?,
             longest_rtt_for_all: options.longest_rtt_for_all,
         },
     };
@@ -188,18 +189,19 @@ pub(crate) fn simulate_packets<'py>(
     let ran = observed(py, sink, progress, |observer| {
         hocket_packetsim::run(&setup, &work, &options, observer).map_err(run_error)
     })?;
-    packets_ran(py, ran)
+    packet_result(py, ran)
 }
 
-/// What came of a run, as Python has it.
-pub(crate) fn packets_ran<'py>(
+/// The outcome of a run as a dictionary.
+pub(crate) fn packet_result<'py>(
     py: Python<'py>,
     ran: Observed<PacketOutcome>,
-) -> PyResult<PacketsRan<'py>> {
+) -> PyResult<PacketRunResult<'py>> {
     let Observed { outcome, was_interrupted, run_s } = ran;
-    Ok(PacketsRan {
+    Ok(PacketRunResult {
         counters: counters(py, &outcome.counters)?,
         status: match outcome.status {
+            // Ctrl-C may have come after the engine had ended, while the sink took the last rows.
             _ if was_interrupted => "interrupted",
             PacketStatus::Complete => "complete",
             PacketStatus::Stopped => "stopped",
@@ -207,14 +209,14 @@ pub(crate) fn packets_ran<'py>(
         },
         ended_ps: outcome.ended.as_ps(),
         run_s,
-        skipping: outcome.skipping.map(|skipping| SkippingRan {
+        skipping: outcome.skipping.map(|skipping| SkippingResult {
             packet_hops: skipping.counters.packet_hops,
             obstacle: skipping.obstacle.map(|obstacle| obstacle.to_string()),
         }),
     })
 }
 
-/// Header bytes of RoCEv2, by the names that models have here.
+/// Sizes of RoCEv2's headers and frames, by the names of fields of a model.
 #[pyfunction]
 pub(crate) fn rocev2_frames(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let frames = Frames::ROCE_V2;
@@ -254,6 +256,7 @@ pub(crate) fn run_error(error: PacketRunError) -> PyErr {
     value_error(error)
 }
 
+/// The failure of a link at a time; in this kind of run, links do not recover.
 fn failure((at_ps, link): (u64, u32)) -> LinkChange {
     let (at, link) = (Time::from_ps(at_ps), LinkId::new(link));
     LinkChange { at, link, change: Change::Down }
@@ -304,7 +307,7 @@ impl ModelSpec {
                 telemetry_unit: narrow("the telemetry unit", self.telemetry_unit)?,
                 pint_base: self.pint_base,
             },
-            arithmetic: chosen("arithmetic", &self.arithmetic, arithmetics)?,
+            arithmetic: one_of("arithmetic", &self.arithmetic, arithmetics)?,
         };
         model.checked().map_err(value_error)
     }
@@ -326,7 +329,7 @@ impl HeadroomSpec {
         let rules = [("computed", Headroom::Computed), ("three-delays", Headroom::ThreeDelays)];
         match self {
             Self::Bytes(bytes) => Ok(Headroom::Fixed(Bytes::new(bytes))),
-            Self::Rule(rule) => chosen("headroom", &rule, rules),
+            Self::Rule(rule) => one_of("headroom", &rule, rules),
         }
     }
 }
@@ -336,7 +339,7 @@ impl SchedulingSpec {
         let rules = [("round-robin", Scheduling::RoundRobin), ("strict", Scheduling::Strict)];
         match self {
             Self::Weights(weights) => Ok(Scheduling::Weighted(weights)),
-            Self::Rule(rule) => chosen("scheduling", &rule, rules),
+            Self::Rule(rule) => one_of("scheduling", &rule, rules),
         }
     }
 }
@@ -345,8 +348,8 @@ impl FlowColumns {
     fn specs(&self, windows: &[WindowRule]) -> PyResult<Vec<FlowSpec>> {
         let mut from_node = integers(&self.from_node);
         let mut to_node = integers(&self.to_node);
-        let mut label_forth = integers(&self.label_forth);
-        let mut label_back = integers(&self.label_back);
+        let mut forward_label = integers(&self.forward_label);
+        let mut reverse_label = integers(&self.reverse_label);
         let mut priority = integers(&self.priority);
         let mut policy = integers(&self.policy);
         let mut window = integers(&self.window);
@@ -354,8 +357,8 @@ impl FlowColumns {
             Some(FlowRow {
                 from_node: from_node.next()?,
                 to_node: to_node.next()?,
-                label_forth: label_forth.next()?,
-                label_back: label_back.next()?,
+                forward_label: forward_label.next()?,
+                reverse_label: reverse_label.next()?,
                 priority: priority.next()?,
                 policy: policy.next()?,
                 window: window.next()?,
@@ -369,8 +372,8 @@ impl FlowColumns {
 struct FlowRow {
     from_node: u64,
     to_node: u64,
-    label_forth: u64,
-    label_back: u64,
+    forward_label: u64,
+    reverse_label: u64,
     priority: u64,
     policy: u64,
     window: u64,
@@ -381,7 +384,7 @@ impl FlowRow {
         Ok(FlowSpec {
             from: NodeId::new(narrow("a node", self.from_node)?),
             to: NodeId::new(narrow("a node", self.to_node)?),
-            labels: (self.label_forth, self.label_back),
+            labels: (self.forward_label, self.reverse_label),
             priority: narrow("a priority", self.priority)?,
             policy: self.policy as usize,
             window: windows[self.window as usize],

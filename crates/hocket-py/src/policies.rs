@@ -1,5 +1,5 @@
-//! Congestion controls as dictionaries of plain values: from Python to the engines, and their presets the
-//! other way.
+//! Congestion controls as dictionaries of plain values: their parameters from Python to the engines, and presets from
+//! the engines to Python.
 
 use hocket_des::{Duration, Rate};
 use hocket_packetsim::WindowRule;
@@ -10,7 +10,7 @@ use hocket_transport::congestion::{
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::choices::chosen;
+use crate::choices::one_of;
 use crate::convert::narrow;
 
 #[derive(FromPyObject, IntoPyObject)]
@@ -91,11 +91,11 @@ impl Control {
             ("receiver-driven", Self::ReceiverDriven),
             ("pfc-only", Self::PfcOnly),
         ];
-        chosen("policy", name, controls)
+        one_of("policy", name, controls)
     }
 }
 
-/// A window by its name, and its bytes where it has a number of them.
+/// A window rule by its name; the number of bytes matters only to "bytes".
 pub(crate) fn window_rule((kind, bytes): &(String, u64)) -> PyResult<WindowRule> {
     let rules = [
         ("unlimited", WindowRule::Unlimited),
@@ -103,7 +103,7 @@ pub(crate) fn window_rule((kind, bytes): &(String, u64)) -> PyResult<WindowRule>
         ("path-full-scaled", WindowRule::PathFull { scaled: true }),
         ("bytes", WindowRule::Bytes(*bytes)),
     ];
-    chosen("window", kind, rules)
+    one_of("window", kind, rules)
 }
 
 /// A policy by its name, with all its parameters.
@@ -133,8 +133,9 @@ pub(crate) fn policy(plain: &Bound<'_, PyDict>) -> PyResult<Policy> {
     })
 }
 
-/// The parameters that a policy has for a NIC of `line_rate_bps` unless something else is said, in the form that
-/// [`policy`] takes; only receiver-driven credit looks at `path_bytes`, which fill the way. DCQCN has several presets, the others "recommended" alone.
+/// The default parameters of a policy for a NIC of `line_rate_bps`, in the form that [`policy`] takes. `path_bytes`,
+/// the bytes that fill the path, matter only to receiver-driven credit. DCQCN has several presets, the others only
+/// "recommended".
 #[pyfunction]
 #[pyo3(signature = (policy, preset, line_rate_bps, path_bytes = 0))]
 pub(crate) fn congestion_preset<'py>(
@@ -148,7 +149,7 @@ pub(crate) fn congestion_preset<'py>(
     let control = Control::named(policy)?;
     let what = format!("preset of {policy}");
     if !matches!(control, Control::Dcqcn) {
-        chosen(&what, preset, [("recommended", ())])?;
+        one_of(&what, preset, [("recommended", ())])?;
     }
     match control {
         Control::Dcqcn => {
@@ -159,7 +160,7 @@ pub(crate) fn congestion_preset<'py>(
                 // HotNets'22 section 2: 125 µs unless a job is made aggressive.
                 ("hotnets22", dcqcn::Parameters::hotnets22(Duration::from_us(125))),
             ];
-            DcqcnSpec::from(chosen(&what, preset, presets)?).into_pyobject(py)
+            DcqcnSpec::from(one_of(&what, preset, presets)?).into_pyobject(py)
         }
         Control::Dctcp => {
             DctcpSpec::from(dctcp::Parameters::recommended(line_rate)).into_pyobject(py)
@@ -174,7 +175,7 @@ pub(crate) fn congestion_preset<'py>(
             plain.set_item("log_base", pint.log_base)?;
             Ok(plain)
         }
-        // Without a window of its own, the engine takes the one that follows from the pattern of flows.
+        // Without a given window, the engine derives it from the pattern of flows.
         Control::StaticWindow => [("window_bytes", None::<u64>)].into_py_dict(py),
         Control::ReceiverDriven => {
             let parameters = receiver_driven::Parameters::recommended(path_bytes);

@@ -1,4 +1,4 @@
-//! The search of Pollux.
+//! Pollux's genetic search for allocations.
 
 use hocket_schedule::{
     Cell, Fitness, PolluxJob, PolluxProblem, PolluxSearch, Round, SearchOptions, Worth,
@@ -49,7 +49,7 @@ impl From<JobRow> for PolluxJob {
 
 /// As [`Round`], which documents the fields.
 #[derive(IntoPyObject)]
-pub(crate) struct Found {
+pub(crate) struct RoundResult {
     rows: Vec<Vec<Cell>>,
     worths: Vec<f64>,
     fitness: f64,
@@ -57,7 +57,7 @@ pub(crate) struct Found {
     generations: usize,
 }
 
-/// A search, with what it keeps from round to round.
+/// As [`PolluxSearch`]: each round starts from the population of the last one.
 #[pyclass(name = "PolluxSearch", module = "hocket._hocket")]
 pub(crate) struct PySearch(PolluxSearch);
 
@@ -68,19 +68,20 @@ impl PySearch {
         Self(PolluxSearch::new(SearchOptions { population, generations }, seed))
     }
 
-    /// The best allocation found on nodes with so many GPUs; by the power mean with `exponent`, or by the sum without one.
+    /// The best allocation of `jobs` on nodes with `gpus` GPUs each. The objective is the power mean with `exponent`;
+    /// without an exponent, the sum.
     fn round(
         &mut self,
         py: Python<'_>,
         gpus: Vec<u32>,
         jobs: Vec<JobRow>,
         exponent: Option<f64>,
-    ) -> PyResult<Found> {
+    ) -> PyResult<RoundResult> {
         let fitness = exponent.map_or(Fitness::Sum, |exponent| Fitness::PowerMean { exponent });
         let jobs = jobs.into_iter().map(PolluxJob::from).collect();
         let problem = PolluxProblem::new(&gpus, jobs, fitness).map_err(value_error)?;
         let Round { rows, worths, fitness, fitness_before, generations } =
             py.detach(|| self.0.round(&problem));
-        Ok(Found { rows, worths, fitness, fitness_before, generations })
+        Ok(RoundResult { rows, worths, fitness, fitness_before, generations })
     }
 }

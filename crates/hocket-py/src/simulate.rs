@@ -1,4 +1,4 @@
-//! Runs of jobs, on either engine.
+//! Runs of a plan's jobs, on either engine.
 
 use std::num::NonZeroU64;
 
@@ -11,11 +11,11 @@ use hocket_scenario::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::choices::{chosen, path};
+use crate::choices::{one_of, path};
 use crate::convert::{PlainCrossings, PlainProfile, PyFabric, crossings, profile};
 use crate::error::value_error;
 use crate::observed::{Observed, observed};
-use crate::packets::{ModelSpec, PacketsRan, packets_ran, run_error};
+use crate::packets::{ModelSpec, PacketRunResult, packet_result, run_error};
 use crate::policies::{policy, window_rule};
 use crate::trainings::TrainingDict;
 
@@ -23,12 +23,13 @@ use crate::trainings::TrainingDict;
 #[pyo3(from_item_all)]
 pub(crate) struct JobSpec {
     name: String,
-    /// Of a periodic job, with the links that it crosses on the flow engine.
+    /// For a periodic job.
     profile: Option<PlainProfile>,
-    /// What is left of the iteration that it was in before it came.
+    /// The rest of the iteration in which the job is when it arrives, if it is in one.
     first: Option<PlainProfile>,
+    /// The links that a periodic job crosses on the flow engine.
     crossings: PlainCrossings,
-    /// Of a training job.
+    /// For a training job.
     training: Option<TrainingDict>,
     arrival_ps: u64,
     iterations: Option<u64>,
@@ -52,14 +53,14 @@ pub(crate) struct RunSpec {
     iterations: Option<u64>,
     until_ps: Option<u64>,
     record_rates_until_ps: u64,
-    /// Of so many iterations of training jobs the operations are recorded.
+    /// The number of iterations of each training job whose operations are recorded.
     record_operations: u64,
     sample_every_ps: Option<u64>,
     /// Whether the packet engine records each message.
     record_flows: bool,
 }
 
-/// What the packet engine reads of a job besides.
+/// What only the packet engine needs to know of a job.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TransportSpec<'py> {
@@ -84,7 +85,7 @@ enum PathSpec {
     Named(String),
 }
 
-/// Of a link, while the packet engine runs.
+/// A change of a link during a run of the packet engine.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ChangeSpec {
@@ -92,12 +93,12 @@ pub(crate) struct ChangeSpec {
     link: u32,
     /// "down", "up" or "rate".
     kind: String,
-    /// Of the kind "rate".
+    /// For the kind "rate".
     rate_bps: u64,
 }
 
 #[derive(IntoPyObject)]
-pub(crate) struct Ran<'py> {
+pub(crate) struct FlowRunResult<'py> {
     counters: Bound<'py, PyDict>,
     jobs_per_queue: Vec<usize>,
     interrupted: bool,
@@ -107,36 +108,40 @@ pub(crate) struct Ran<'py> {
 }
 
 impl JobSpec {
-    // Errors tell `number`, its place in the plan.
-    fn job((number, its): (usize, Self)) -> PyResult<Job> {
-        let work = match (its.training, its.profile) {
-            (Some(training), _) => Work::Training(Box::new(training.training(number, &its.name)?)),
+    /// The job of this specification; `number`, its place in the plan, is for errors.
+    fn job((number, spec): (usize, Self)) -> PyResult<Job> {
+        let work = match (spec.training, spec.profile) {
+            (Some(training), _) => Work::Training(Box::new(training.training(number, &spec.name)?)),
             (None, Some(plain)) => Work::Periodic(Periodic {
                 profile: profile(plain)?,
-                first: its.first.map(profile).transpose()?,
-                crossings: crossings(its.crossings),
+                first: spec.first.map(profile).transpose()?,
+                crossings: crossings(spec.crossings),
+                // The flow engine needs crossings alone; `TransportSpec` adds the flows for the packet engine.
                 flows: Vec::new(),
             }),
             (None, None) => {
-                return Err(value_error(format!("job {:?} has nothing to do", its.name)));
+                return Err(value_error(format!(
+                    "job {:?} has neither a profile nor a training",
+                    spec.name
+                )));
             }
         };
         Ok(Job {
-            arrival: Time::from_ps(its.arrival_ps),
-            iterations: its.iterations,
-            share: share(&its.share)?,
-            priority: its.priority,
-            time_shift: its.time_shift_ps.map(Duration::from_ps),
-            clock_error: Duration::from_ps(its.clock_error_ps),
-            readjust: its.readjust,
-            jitter: its.jitter,
-            pad_to: its.pad_to_ps.map(Duration::from_ps),
-            ..Job::with_work(its.name, work)
+            arrival: Time::from_ps(spec.arrival_ps),
+            iterations: spec.iterations,
+            share: share(&spec.share)?,
+            priority: spec.priority,
+            time_shift: spec.time_shift_ps.map(Duration::from_ps),
+            clock_error: Duration::from_ps(spec.clock_error_ps),
+            readjust: spec.readjust,
+            jitter: spec.jitter,
+            pad_to: spec.pad_to_ps.map(Duration::from_ps),
+            ..Job::with_work(spec.name, work)
         })
     }
 }
 
-/// "fair", "weighted" or "adaptive", and the weight.
+/// How a job shares links: "fair", "weighted" or "adaptive", and the weight.
 pub(crate) fn share((kind, weight): &(String, f64)) -> PyResult<Share> {
     let weight = Weight::new(*weight).map_err(value_error)?;
     let shares = [
@@ -144,7 +149,7 @@ pub(crate) fn share((kind, weight): &(String, f64)) -> PyResult<Share> {
         ("weighted", Share::Weighted(weight)),
         ("adaptive", Share::Adaptive(weight)),
     ];
-    chosen("share", kind, shares)
+    one_of("share", kind, shares)
 }
 
 impl RunSpec {
@@ -156,9 +161,11 @@ impl RunSpec {
 }
 
 impl TransportSpec<'_> {
-    fn give_to(self, job: &mut Job) -> PyResult<()> {
+    /// Adds flows and transport to `job`.
+    fn add_to(self, job: &mut Job) -> PyResult<()> {
         let flows: Vec<JobFlow> =
             self.flows.into_iter().map(FlowSpec::flow).collect::<PyResult<_>>()?;
+        // The flows of a training job follow from its pairs of ranks.
         if let Some(periodic) = job.periodic_mut() {
             periodic.flows = flows;
         }
@@ -191,12 +198,13 @@ impl ChangeSpec {
         Ok(LinkChange {
             at: Time::from_ps(self.at_ps),
             link: LinkId::new(self.link),
-            change: chosen("change", &self.kind, changes)?,
+            change: one_of("change", &self.kind, changes)?,
         })
     }
 }
 
-/// The jobs and what governs each, packet by packet. `skip` is (tolerance, cycles). `sink` and `progress` as for [`observed`]; progress counts iterations.
+/// Runs jobs with their transports packet by packet. `skip` is (tolerance, cycles). `sink` and `progress` as for
+/// [`observed`]; progress counts iterations.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
 pub(crate) fn simulate_jobs<'py>(
@@ -210,12 +218,12 @@ pub(crate) fn simulate_jobs<'py>(
     skip: Option<(f64, u32)>,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
-) -> PyResult<PacketsRan<'py>> {
+) -> PyResult<PacketRunResult<'py>> {
     let model = model.model()?;
     let mut jobs =
         jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     for (job, transport) in jobs.iter_mut().zip(transports) {
-        transport.give_to(job)?;
+        transport.add_to(job)?;
     }
     let changes: Vec<LinkChange> =
         changes.into_iter().map(ChangeSpec::change).collect::<PyResult<_>>()?;
@@ -233,10 +241,10 @@ pub(crate) fn simulate_jobs<'py>(
     let ran = observed(py, sink, progress, |observer| {
         run_scenario(&scenario, &model, &changes, &options, observer).map_err(run_error)
     })?;
-    packets_ran(py, ran)
+    packet_result(py, ran)
 }
 
-/// The jobs, by their rates. `sink` and `progress` as for [`observed`]; progress counts iterations.
+/// Runs jobs on the flow engine. `sink` and `progress` as for [`observed`]; progress counts iterations.
 #[pyfunction]
 pub(crate) fn simulate<'py>(
     py: Python<'py>,
@@ -245,7 +253,7 @@ pub(crate) fn simulate<'py>(
     run: RunSpec,
     sink: Bound<'py, PyAny>,
     progress: Bound<'py, PyAny>,
-) -> PyResult<Ran<'py>> {
+) -> PyResult<FlowRunResult<'py>> {
     let jobs = jobs.into_iter().enumerate().map(JobSpec::job).collect::<PyResult<Vec<Job>>>()?;
     let scenario = run.scenario(fabric.get(), jobs)?;
     let options = FlowOptions {
@@ -263,7 +271,7 @@ pub(crate) fn simulate<'py>(
     counters.set_item("events", outcome.counters.events)?;
     counters.set_item("reallocations", outcome.counters.reallocations)?;
     counters.set_item("rates", outcome.counters.rates)?;
-    Ok(Ran {
+    Ok(FlowRunResult {
         counters,
         jobs_per_queue: scenario.jobs_per_queue(),
         interrupted: was_interrupted,

@@ -1,13 +1,13 @@
-//! The tables that engines write, as their columns are without rows.
+//! The schemas of the tables that the engines write.
 
 use hocket_scenario::{Table, TableGroup};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::choices::chosen;
+use crate::choices::one_of;
 use crate::convert::columns;
 
-/// By name, the columns by name of each table that a run of `engine` has for these `groups`, without rows.
+/// The tables that a run of `engine` has for these `groups`, by name: their columns, by name and without rows.
 #[pyfunction]
 pub(crate) fn table_schemas<'py>(
     py: Python<'py>,
@@ -19,7 +19,7 @@ pub(crate) fn table_schemas<'py>(
         ("flow", hocket_flowsim::tables_without_rows),
         ("packet", hocket_packetsim::tables_without_rows),
     ];
-    let without_rows = chosen("engine", engine, engines)?;
+    let without_rows = one_of("engine", engine, engines)?;
     let tables = PyDict::new(py);
     for name in groups {
         for table in without_rows(group(&name)?) {
@@ -39,5 +39,5 @@ fn group(name: &str) -> PyResult<TableGroup> {
         ("utilisation", TableGroup::Utilisation),
         ("repeats", TableGroup::Repeats),
     ];
-    chosen("group of tables", name, groups)
+    one_of("group of tables", name, groups)
 }

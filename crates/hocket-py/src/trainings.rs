@@ -10,17 +10,17 @@ use hocket_scenario::{
 };
 use pyo3::prelude::*;
 
-use crate::choices::{chosen, path};
+use crate::choices::{one_of, path};
 use crate::error::value_error;
 
-/// The numbers that its kind has no use for are 0.
+/// Numbers that its kind does not use are 0.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct OperationSpec {
     name: String,
     /// "compute", "send", "recv", or the name of a collective.
     kind: String,
-    /// By their places in the program.
+    /// The operations that it waits for, by their places in the program.
     after: Vec<u32>,
     duration_ps: u64,
     bytes: u64,
@@ -29,7 +29,8 @@ struct OperationSpec {
     tag: u64,
 }
 
-/// Bytes of payload, header and acknowledgement, and how many packets one of these is for.
+/// Bytes of a packet's payload and header and of an acknowledgement, and the number of packets for each
+/// acknowledgement.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct FramingSpec {
@@ -39,7 +40,7 @@ struct FramingSpec {
     ack_every: u32,
 }
 
-/// What the ranks of a job do, where they are and how their collectives are done.
+/// The operations of a job's ranks, their placement, and the algorithms of their collectives.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct TrainingDict {
@@ -66,7 +67,7 @@ pub(crate) struct TrainingDict {
 }
 
 impl TrainingDict {
-    /// The training of the job of this place in the plan and this name, which errors tell.
+    /// The training of job `job`; this name and `number`, its place in the plan, are for errors.
     pub(crate) fn training(self, number: usize, job: &str) -> PyResult<Training> {
         let of_job = |key: &str, error: &dyn std::fmt::Display| {
             value_error(format!("jobs[{number}].{key}: job {job:?}: {error}"))
@@ -97,6 +98,7 @@ impl TrainingDict {
             system,
             stragglers: self.stragglers,
             path: path(&self.path)?,
+            // Inside a server, no congestion control governs flows.
             scale_up: Transport::default(),
             framing: self.framing.into(),
             scale_up_framing: self.scale_up_framing.into(),
@@ -105,7 +107,7 @@ impl TrainingDict {
     }
 }
 
-// The key of a job in a plan that says what is wrong.
+// The key of a job's table in the plan where the cause of an error is.
 fn key(error: &TrainingError) -> &'static str {
     match error {
         TrainingError::NoneInFlight
@@ -127,14 +129,14 @@ impl OperationSpec {
         let Self { name, kind, after, duration_ps, bytes, communicator, peer, tag } = self;
         let bytes = Bytes::new(bytes);
         let exchange = Exchange { communicator, peer, bytes, tag };
-        let own = [
+        let others = [
             ("compute", OperationKind::Compute(Duration::from_ps(duration_ps))),
             ("send", OperationKind::Send(exchange)),
             ("recv", OperationKind::Recv(exchange)),
         ];
         let collectives = CollectiveKind::ALL
             .map(|kind| (kind.name(), OperationKind::Collective { communicator, kind, bytes }));
-        let kind = chosen("kind of operation", &kind, own.into_iter().chain(collectives))?;
+        let kind = one_of("kind of operation", &kind, others.into_iter().chain(collectives))?;
         Ok(Operation { name, kind, after })
     }
 }
@@ -147,9 +149,9 @@ impl From<FramingSpec> for Framing {
 }
 
 fn collective(name: &str) -> PyResult<CollectiveKind> {
-    chosen("collective", name, CollectiveKind::ALL.map(|kind| (kind.name(), kind)))
+    one_of("collective", name, CollectiveKind::ALL.map(|kind| (kind.name(), kind)))
 }
 
 fn algorithm(name: &str) -> PyResult<Algorithm> {
-    chosen("algorithm", name, Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm)))
+    one_of("algorithm", name, Algorithm::ALL.map(|algorithm| (algorithm.name(), algorithm)))
 }

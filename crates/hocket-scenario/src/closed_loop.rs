@@ -1,6 +1,6 @@
-//! What a job does next: iterations of Down and Up phases one after another, each starting when the
-//! last one ended, and the delays that the job puts between them. How long an Up phase takes is the
-//! network's business; this state machine has no clock and is told `now`.
+//! The state machine of a periodic job: iterations of Down and Up phases, each starting when the one before has ended,
+//! and the delays that the job inserts between them. It has no clock and receives `now`; how long an Up phase takes is left
+//! to the engine.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ use crate::{
 // than five percent of the ideal iteration time.
 const READJUST_PERCENT: u64 = 5;
 
-/// A job's place in its iterations. Both engines drive it: [`go_on`](Self::go_on) says what comes next, the engine
-/// comes back when that is done, and the rows of what was finished go to its [`Records`].
+/// A job's position in its iterations. Both engines drive it: [`proceed`](Self::proceed) returns what to do next, and the
+/// engine calls it again when that is done. Rows of finished phases and iterations are added to [`Records`].
 ///
 /// ```
 /// use hocket_des::{Duration, Rate, Time};
@@ -37,10 +37,10 @@ const READJUST_PERCENT: u64 = 5;
 /// let mut job = ClosedLoop::new(&scenario, JobId::new(0), &mut records)?;
 /// assert_eq!(job.first_start(), Some(Time::ZERO));
 /// let at = |ms| Time::ZERO + Duration::from_ms(ms);
-/// assert_eq!(job.go_on(at(0), &mut records)?, Next::Send(up));
+/// assert_eq!(job.proceed(at(0), &mut records)?, Next::Send(up));
 /// // Sending took 20 ms longer than on an idle network.
-/// assert_eq!(job.go_on(at(80), &mut records)?, Next::Wait(at(120)));
-/// assert_eq!(job.go_on(at(120), &mut records)?, Next::Leave);
+/// assert_eq!(job.proceed(at(80), &mut records)?, Next::Wait(at(120)));
+/// assert_eq!(job.proceed(at(120), &mut records)?, Next::Leave);
 /// assert_eq!(records.iterations[0].duration(), Duration::from_ms(120));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -58,47 +58,48 @@ pub struct ClosedLoop<'a> {
     communication: Duration,
     delayed: Duration,
     slots: Option<Slots>,
-    /// The next iteration starts at a slot, however far that is.
+    /// The next iteration starts at the next slot, even if the job is within tolerance of one.
     aligning: bool,
-    /// How far from its slot this iteration's first Up phase started, if that was too far.
+    /// The deviation of this iteration's first Up phase from its slot, if it exceeds the tolerance.
     drift_ps: Option<i64>,
 }
 
-/// Where iterations of a job are to start: at `origin`, and every `period` after it.
+/// When iterations of a job should start: at `origin` and at whole periods from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// One of them.
+    /// The start of one slot.
     pub origin: Time,
-    /// Their distance.
+    /// The time between two slots.
     pub period: Duration,
-    /// An iteration that could start before its slot waits for it: so a job that is late catches up.
+    /// Whether an iteration that could start before its slot waits for it. Iterations of a late job do not wait, so that
+    /// it catches up.
     pub waits: bool,
-    /// A job whose communication starts too far from its place in the slot lets a slot pass (NSDI'24 section 5.7).
+    /// Whether a job re-adjusts whose communication starts too far from its time within the slot (NSDI'24 section 5.7).
     pub readjusts: bool,
 }
 
-/// A job that goes on for longer than simulated time can count.
+/// A job that would outlast simulated time, which has 64 bits of picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("job {job:?} goes on past 213 days after {time}; a run is shorter")]
+#[error("job {job:?} would continue after {time} beyond 213 days, the limit of simulated time")]
 pub struct TooLong {
-    /// Its name.
+    /// The job's name.
     pub job: String,
-    /// When it asked for more.
+    /// When it began to wait.
     pub time: Time,
 }
 
-/// What the job asks of the engine.
+/// What the engine must do for the job, before it calls [`ClosedLoop::proceed`] again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Go on then.
+    /// Wait until then.
     Wait(Time),
-    /// Send what this phase does, and go on when all is sent.
+    /// Send this phase on each flow.
     Send(Phase),
-    /// The job has left.
+    /// Nothing more: the job has left.
     Leave,
 }
 
-// With n Up phases, Down phase g stands before Up phase g, and Down phase n after the last.
+// With n Up phases, Down phase i precedes Up phase i, and Down phase n follows the last Up phase.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     BeforeIteration(Time),
@@ -108,7 +109,7 @@ enum Place {
 }
 
 impl<'a> ClosedLoop<'a> {
-    /// A job before its first iteration; its time-shift is drawn and recorded.
+    /// A job before its first iteration. Draws the error of its time-shift and records the shift.
     ///
     /// # Errors
     /// If the first iteration would start after the end of time.
@@ -123,7 +124,7 @@ impl<'a> ClosedLoop<'a> {
         Self::begin(Cow::Borrowed(job), id, iterations, (seed, index), counters)
     }
 
-    /// As [`new`](Self::new), of a job that comes while a run goes on. Its random streams are those of `seed` and `index`.
+    /// As [`new`](Self::new), for a job that arrives during a run. `seed` and `index` determine its random streams.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -144,9 +145,10 @@ impl<'a> ClosedLoop<'a> {
             waits: job.pad_to.is_some(),
             readjusts: true,
         };
-        let mut its = Self {
+        let mut closed_loop = Self {
             id,
             iterations,
+            // Two streams, so that a clock error does not change the jitter of the same seed.
             jitter: stream(seed, "jitter", index),
             clock: stream(seed, "clock", index),
             place: Place::Gone,
@@ -160,23 +162,26 @@ impl<'a> ClosedLoop<'a> {
             drift_ps: None,
             job,
         };
-        if let Some(shift) = its.job.time_shift.filter(|_| !its.is_rest()) {
-            its.delayed = its.with_clock_error(shift);
+        // A remainder begins at once: its time-shift only determines the slots.
+        let shift = closed_loop.job.time_shift.filter(|_| !closed_loop.is_remainder());
+        if let Some(shift) = shift {
+            closed_loop.delayed = closed_loop.with_clock_error(shift);
         }
-        counters.time_shift = its.delayed;
-        its.place = Place::BeforeIteration(its.after(its.job.arrival, its.delayed)?);
-        Ok(its)
+        counters.time_shift = closed_loop.delayed;
+        let start = closed_loop.after(closed_loop.job.arrival, closed_loop.delayed)?;
+        closed_loop.place = Place::BeforeIteration(start);
+        Ok(closed_loop)
     }
 
-    /// Gives the job slots, or takes them away. Its next iteration starts at one of them.
+    /// Assigns slots to the job, or removes them. The next iteration starts at the next slot.
     ///
     /// # Errors
-    /// As [`go_on`](Self::go_on).
+    /// As [`proceed`](Self::proceed).
     pub fn align(&mut self, now: Time, slots: Option<Slots>) -> Result<(), TooLong> {
         self.slots = slots;
         self.drift_ps = None;
         self.aligning = slots.is_some();
-        // What has not begun starts when it can.
+        // The first iteration has not begun, so its start can still be moved to either side.
         if let (Place::BeforeIteration(_), 0) = (self.place, self.iteration) {
             let start = self.next_slot(self.job.arrival.max(now))?;
             self.delayed = start.since(self.job.arrival);
@@ -186,39 +191,40 @@ impl<'a> ClosedLoop<'a> {
         Ok(())
     }
 
-    /// After how many iterations it leaves, or leaves after the one under way.
+    /// Lets the job leave at the end of the present iteration.
     pub fn leave_after_this(&mut self) {
         self.iterations = Some(self.iteration + 1);
     }
 
-    /// Iterations that it has done.
+    /// The number of finished iterations.
     pub fn done(&self) -> u64 {
         self.iteration
     }
 
-    /// Iterations that it has still to do, the one under way among them, if it has a number of them.
+    /// The number of iterations left, including the present one; `None` if their number is unlimited.
     pub fn left(&self) -> Option<u64> {
         self.iterations.map(|iterations| iterations - self.iteration)
     }
 
-    /// When the iteration under way started; nothing between two of them.
+    /// When the present iteration started; `None` between two iterations.
     pub fn iteration_start(&self) -> Option<Time> {
         matches!(self.place, Place::Down(_) | Place::Up(_)).then_some(self.start)
     }
 
-    /// Of a job that nothing slows down and whose iteration starts `now`: how many iterations, from this one on, are over by `until`
-    /// and each the same as its profile, the last that the job does left out.
-    pub fn alike_until(&self, now: Time, until: Time) -> u64 {
+    /// The number of iterations, from the one that starts `now` on, that end by `until` and are known to equal the profile if
+    /// nothing slows the job down. It is 0 if no iteration starts `now` or iterations vary. The job's last iteration never
+    /// counts, since the job leaves at its end.
+    pub fn identical_until(&self, now: Time, until: Time) -> u64 {
         let varies = self.job.jitter != 0.0 || self.slots.is_some() || self.job.pad_to.is_some();
-        if varies || self.is_rest() || self.iteration_start() != Some(now) {
+        if varies || self.is_remainder() || self.iteration_start() != Some(now) {
             return 0;
         }
         let fit = until.since(now).as_ps() / self.periodic().profile.period().as_ps();
         self.iterations.map_or(fit, |iterations| fit.min(iterations - self.iteration - 1))
     }
 
-    /// Passes over so many iterations that [`alike_until`](Self::alike_until) knows: the first of them, and how much later all comes
-    /// that the job waits for.
+    /// Skips iterations, at most the number that [`identical_until`](Self::identical_until) returns. Returns the row of the
+    /// first one, and the time by which the end of the job's present wait or phase moves.
     pub fn leap(&mut self, iterations: u64) -> (IterationRow, Duration) {
         let profile = &self.periodic().profile;
         let (period, communication) = (profile.period(), profile.up_time());
@@ -232,17 +238,17 @@ impl<'a> ClosedLoop<'a> {
         (first, span)
     }
 
-    /// What it sends in an iteration.
+    /// The Up phases of an iteration.
     pub fn phases(&self) -> &[Phase] {
         self.periodic().profile.phases()
     }
 
-    /// Where its iterations start.
+    /// The job's slots, if it has any.
     pub fn slots(&self) -> Option<Slots> {
         self.slots
     }
 
-    /// When the first iteration starts, for a job that has not begun.
+    /// When the next iteration starts, for a job between iterations or before the first one.
     pub fn first_start(&self) -> Option<Time> {
         match self.place {
             Place::BeforeIteration(start) => Some(start),
@@ -250,12 +256,12 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// The wait is over, or the Up phase is sent. Phases of no length, which jitter can bring
-    /// about, are passed through at once.
+    /// Moves on at the end of a wait or an Up phase. Down phases of no length, to which jitter can shorten them, are
+    /// skipped at once.
     ///
     /// # Errors
     /// If the next wait would end after the end of time.
-    pub fn go_on(&mut self, now: Time, records: &mut Records) -> Result<Next, TooLong> {
+    pub fn proceed(&mut self, now: Time, records: &mut Records) -> Result<Next, TooLong> {
         loop {
             self.place = self.successor(now, records)?;
             match self.place {
@@ -276,51 +282,55 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// Counts `iterations` more as done: they were known without having been gone through, and what the job is at
-    /// now belongs to a later one.
+    /// Counts `iterations` more as done, which an engine has extrapolated: the present phase then belongs to a later
+    /// iteration.
     pub fn skip(&mut self, iterations: u64) {
         self.iteration += iterations;
     }
 
-    /// What is left of the iteration under way at `now`, as a profile: `left` is of the present wait, or of the present Up phase
-    /// at its rate. Between two iterations it is the wait; nothing where nothing is left.
-    pub fn rest(&self, left: Duration) -> Option<Profile> {
+    /// The remainder of the present iteration as a profile, given the time `left` of the present wait, or of the present Up
+    /// phase at its rate on an idle network. Between two iterations it is the wait; `None` if nothing is left.
+    pub fn remainder(&self, left: Duration) -> Option<Profile> {
         let phases = self.profile().phases();
-        let (mut at, mut rest) = (left, Vec::new());
+        let (mut at, mut remaining) = (left, Vec::new());
+        // `from` is the end of the last phase within the profile. During a Down it is the start of the next Up phase, as
+        // `left` then covers the time up to it.
         let (next, mut from) = match self.place {
             Place::Down(down) => (down, phases.get(down).map(|phase| phase.start)),
             Place::Up(up) => {
-                rest.push(Phase { start: Duration::ZERO, duration: left, rate: phases[up].rate });
+                let (start, duration) = (Duration::ZERO, left);
+                remaining.push(Phase { start, duration, rate: phases[up].rate });
                 (up + 1, Some(phases[up].end()))
             }
             Place::BeforeIteration(_) => return Profile::new(left, Vec::new()).ok(),
             Place::Gone => return None,
         };
-        rest.retain(|phase| !phase.duration.is_zero());
+        // An Up phase that ends just now would be a phase without duration, which no profile has.
+        remaining.retain(|phase| !phase.duration.is_zero());
         for &phase in &phases[next..] {
             at += phase.start - from.unwrap_or(phase.start);
-            rest.push(Phase { start: at, ..phase });
+            remaining.push(Phase { start: at, ..phase });
             (at, from) = (at + phase.duration, Some(phase.end()));
         }
         let period = at + from.map_or(Duration::ZERO, |from| self.profile().period() - from);
-        Profile::new(period, rest).ok()
+        Profile::new(period, remaining).ok()
     }
 
     fn periodic(&self) -> &Periodic {
         self.job.periodic().expect("only periodic jobs have phases")
     }
 
-    /// What it does in the present iteration.
+    /// The profile of the present iteration.
     fn profile(&self) -> &Profile {
         let periodic = self.periodic();
         match &periodic.first {
-            Some(first) if self.is_rest() => first,
+            Some(first) if self.is_remainder() => first,
             _ => &periodic.profile,
         }
     }
 
-    /// Whether the present iteration began before the job did.
-    fn is_rest(&self) -> bool {
+    /// Whether the present iteration is the remainder of one that began before the job's arrival.
+    fn is_remainder(&self) -> bool {
         self.iteration == 0 && self.periodic().first.is_some()
     }
 
@@ -343,8 +353,8 @@ impl<'a> ClosedLoop<'a> {
 
     fn start_phase(&mut self, now: Time, phase: usize) {
         self.phase_start = now;
-        // Of an iteration that began before the job did, nobody knows when its communication did.
-        let is_first = phase == 0 && !self.is_rest();
+        // Slots are compared with the first Up phase, and a remainder may have lost its first one.
+        let is_first = phase == 0 && !self.is_remainder();
         if let Some(slots) = self.slots.filter(|slots| slots.readjusts && is_first) {
             let deviation = slots.deviation_ps(now, self.profile().phases()[0].start);
             let is_too_far = deviation.unsigned_abs() > self.tolerance_ps();
@@ -373,7 +383,7 @@ impl<'a> ClosedLoop<'a> {
             communication: self.communication,
             delayed: self.delayed,
         });
-        let was_rest = self.is_rest();
+        let was_remainder = self.is_remainder();
         self.iteration += 1;
         if self.iterations == Some(self.iteration) {
             return Ok(Place::Gone);
@@ -381,7 +391,7 @@ impl<'a> ClosedLoop<'a> {
         let start = if self.aligning {
             self.next_slot(now)?
         } else {
-            let padded = self.padded(now, was_rest)?;
+            let padded = self.padded(now, was_remainder)?;
             let wait = self.wait_for_slot(now, padded, records);
             self.after(padded, wait)?
         };
@@ -392,16 +402,18 @@ impl<'a> ClosedLoop<'a> {
 
     fn next_slot(&mut self, time: Time) -> Result<Time, TooLong> {
         let wait = self.slots.map_or(Duration::ZERO, |slots| slots.wait_from(time));
+        // A job that does not wait makes no clock error.
         let wait = if wait.is_zero() { wait } else { self.with_clock_error(wait) };
         self.after(time, wait)
     }
 
-    // When the next iteration can start after one that ended `now`: padded jobs wait for their slot, or, without one, for so
-    // long after the start of the last. One that began before the job did is taken to have had the last slot before that.
-    fn padded(&mut self, now: Time, was_rest: bool) -> Result<Time, TooLong> {
+    // When the next iteration can start after one that ended `now`: padded jobs wait for their slot or, without slots, until
+    // `pad_to` after the start of the last iteration. A remainder counts as part of the slot before its start.
+    fn padded(&mut self, now: Time, was_remainder: bool) -> Result<Time, TooLong> {
         let pad_to = match self.slots {
-            Some(slots) if slots.waits && was_rest => slots.wait_after(self.start),
+            Some(slots) if slots.waits && was_remainder => slots.wait_after(self.start),
             Some(slots) if slots.waits => {
+                // From the job's slot, not from its start: a late job uses the slack of the slot to catch up.
                 let late_ps = slots.deviation_ps(self.start, Duration::ZERO);
                 Duration::from_ps(slots.period.as_ps().saturating_add_signed(-late_ps))
             }
@@ -419,8 +431,9 @@ impl<'a> ClosedLoop<'a> {
         self.after(now, wait)
     }
 
-    // The wait from `start` to the job's next slot, if it has drifted and is not back by itself. A
-    // job can only be delayed: one that is late by d waits a slot period less d.
+    // The wait from `start` to the job's next slot, if it has drifted and has not returned to its slot by itself. The paper
+    // does not specify how jobs re-adjust; here they can only be delayed: a job that is late by d waits for a slot period
+    // minus d.
     fn wait_for_slot(&mut self, now: Time, start: Time, records: &mut Records) -> Duration {
         let (Some(deviation_ps), Some(slots)) = (self.drift_ps.take(), self.slots) else {
             return Duration::ZERO;
@@ -437,6 +450,7 @@ impl<'a> ClosedLoop<'a> {
     }
 
     fn tolerance_ps(&self) -> u64 {
+        // Division first, so that the product cannot overflow; what it rounds off is below 5 ps.
         self.periodic().profile.period().as_ps() / 100 * READJUST_PERCENT
     }
 
@@ -453,7 +467,7 @@ impl<'a> ClosedLoop<'a> {
         spread(ideal, Duration::from_ps(deviation_ps), &mut self.jitter)
     }
 
-    // The delay that a job applies when it means to wait for `delay`.
+    // The delay that a job applies when it intends to wait for `delay`.
     fn with_clock_error(&mut self, delay: Duration) -> Duration {
         spread(delay, self.job.clock_error, &mut self.clock)
     }
@@ -464,23 +478,25 @@ impl<'a> ClosedLoop<'a> {
 }
 
 impl Slots {
-    // How late `time` is against the nearest point `offset` into a slot: above minus a half and up to
-    // a half of the period.
+    // How late `time` is compared with the nearest point `offset` after the start of a slot. The result is above minus a
+    // half and at most half of the period.
     fn deviation_ps(self, time: Time, offset: Duration) -> i64 {
-        let since_first = [time.as_ps(), self.origin.as_ps(), offset.as_ps()].map(i128::from);
+        // Signed 128 bits: the origin may lie after `time`, and any of these may need all 64 bits.
+        let [time, origin, offset] =
+            [time.as_ps(), self.origin.as_ps(), offset.as_ps()].map(i128::from);
         let period = i128::from(self.period.as_ps());
-        let late = (since_first[0] - since_first[1] - since_first[2]).rem_euclid(period);
+        let late = (time - origin - offset).rem_euclid(period);
         let nearest = if 2 * late > period { late - period } else { late };
         i64::try_from(nearest).expect("half a slot period fits in 63 bits")
     }
 
-    // How long it is from `time` to the next slot; a period at one.
+    // The time from `time` to the next slot after it: at the start of a slot, a whole period.
     fn wait_after(self, time: Time) -> Duration {
         let wait = self.wait_from(time);
         if wait.is_zero() { self.period } else { wait }
     }
 
-    // How long it is from `time` to the next slot; nothing at one.
+    // The time from `time` to the next slot: at the start of a slot, zero.
     fn wait_from(self, time: Time) -> Duration {
         let since_origin = i128::from(time.as_ps()) - i128::from(self.origin.as_ps());
         let left = (-since_origin).rem_euclid(i128::from(self.period.as_ps()));
@@ -488,18 +504,18 @@ impl Slots {
     }
 }
 
-/// A normal deviate around `mean`, never below zero; `mean` itself, and no draw, without a deviation.
+/// A normal deviate around `mean`, cut at zero. Without a deviation it is `mean`, and nothing is drawn.
 pub(crate) fn spread(mean: Duration, deviation: Duration, draws: &mut Stream) -> Duration {
     if deviation.is_zero() {
         return mean;
     }
     let deviate: f64 = StandardNormal.sample(draws);
-    // A float draws a length, once; that length is whole from here on.
+    // The only floating point: the length that is drawn is whole picoseconds from here on.
     let error_ps = (deviation.as_ps() as f64 * deviate).round() as i64;
     Duration::from_ps(mean.as_ps().saturating_add_signed(error_ps))
 }
 
-/// `span` after `time`, for `job`.
+/// The time `span` after `time`; an error in the name of `job` if it exceeds simulated time.
 pub(crate) fn later(job: &Job, time: Time, span: Duration) -> Result<Time, TooLong> {
     let ps = time.as_ps().checked_add(span.as_ps());
     ps.map(Time::from_ps).ok_or_else(|| TooLong { job: job.name.clone(), time })

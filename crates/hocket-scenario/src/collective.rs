@@ -1,5 +1,6 @@
-//! Collectives: who sends what to whom, step by step. A collective is arithmetic and not a list: every question
-//! about a message is answered from its numbers alone. Nothing here moves time; an engine does.
+//! Collectives: which rank sends what to which other rank in each step. No messages are stored: senders, sizes and
+//! dependencies are computed from chunk, step and rank, since a list for thousands of ranks would not fit into memory.
+//! How long a message takes is left to the engines.
 
 mod blocks;
 mod sends;
@@ -16,69 +17,68 @@ use stage::{Pattern, Stage};
 
 pub use sends::{Send, Sends};
 
-/// The most ranks that a collective has.
+/// The largest number of ranks of a collective.
 pub const MAX_RANKS: u32 = 1 << 20;
 
-/// The most chunks that a collective is cut into.
+/// The largest number of chunks of a collective.
 pub const MAX_CHUNKS: u32 = 1 << 16;
 
-/// What a collective does, in the terms of MPI and NCCL. Its `bytes` are those of nccl-tests.
+/// What a collective does, in the terms of MPI and NCCL. `bytes` is the size that nccl-tests reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CollectiveKind {
     /// Every rank ends with the sum of all buffers; `bytes` is the buffer of each.
     AllReduce,
-    /// Rank r ends with block r of the sum of all buffers; `bytes` is what each starts with.
+    /// Rank r ends with block r of the sum of all buffers; `bytes` is the buffer with which each rank starts.
     ReduceScatter,
-    /// Every rank ends with the block of every rank; `bytes` is what each ends with.
+    /// Every rank ends with the block of every rank; `bytes` is the buffer with which each rank ends.
     AllGather,
-    /// Rank r ends with block r of every rank; `bytes` is what each sends in all, its own block included.
+    /// Rank r ends with block r of every rank; `bytes` is all that each rank sends, including its own block.
     AllToAll,
     /// Every rank ends with the buffer of rank 0; `bytes` is that buffer.
     Broadcast,
 }
 
-/// How the ranks of one level go about it.
+/// How the ranks of one level exchange messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
-    /// Each rank sends to the next one: n − 1 steps to reduce-scatter, as many to all-gather. A broadcast is a chain
-    /// from rank 0. An all-to-all is the pairwise exchange, in which each rank sends to its next first, then
-    /// to the one after that.
+    /// Each rank sends to the next one: n − 1 steps to reduce-scatter, and n − 1 to all-gather. A broadcast is a chain
+    /// from rank 0. An all-to-all is the pairwise exchange: each rank sends to the next rank, then to the one after
+    /// that, and so on.
     Ring,
-    /// NCCL's double binary tree, half of the buffer up and down each. All-reduce and broadcast only; in
-    /// an all-reduce of several levels only the outermost.
+    /// NCCL's double binary tree, half of the buffer on each tree. All-reduce and broadcast only; in an all-reduce of
+    /// several levels, only on the outermost.
     Tree,
     /// Recursive halving to reduce-scatter, recursive doubling to all-gather, log₂ n steps each (Thakur,
-    /// Rabenseifner and Gropp, 2005). The ranks are a power of two.
+    /// Rabenseifner and Gropp, 2005). The number of ranks must be a power of two.
     HalvingDoubling,
-    /// Everyone to everyone in one step, to the next rank first and so on around.
+    /// Every rank sends to every other in one step, in the order of the ring from its next one on.
     Direct,
 }
 
 /// One level of a hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level {
-    /// How many ranks it has: GPUs in a server, servers in a rack.
+    /// The number of ranks: GPUs of a server, servers of a rack.
     pub ranks: u32,
-    /// How they exchange.
+    /// How they exchange messages.
     pub algorithm: Algorithm,
 }
 
-/// A collective over a buffer that is cut into chunks, which all go the same way and need nothing of each other.
+/// A collective over a buffer that is cut into chunks. All chunks take the same steps, independently of each other.
 ///
-/// It goes in steps, for each chunk alone. A rank enters step s + 1 when every message due to it in the steps up to s
-/// has arrived, and was reduced where the step reduces; then it posts what it sends in that step. After the last step
-/// it is done. A message of a later step may arrive before one of an earlier step from elsewhere, so arrivals are
-/// counted by step; it may be taken in at once, for it touches nothing that the rank has still to send in earlier
-/// steps.
+/// A rank enters step s + 1 of a chunk when every message due to it in the steps up to s has arrived and, where the step
+/// reduces, has been reduced; it then posts its messages of step s + 1. After the last step it is done. A message of a
+/// later step may overtake one of an earlier step from another rank, so arrivals are counted by step. It can be
+/// processed on arrival, because it changes no block that the rank still has to send in earlier steps.
 ///
-/// Over several levels (HOTI'22 section II-B) ranks are numbered with the first level fastest: of levels of m₀ and m₁
-/// ranks, rank i₀ + m₀·i₁ is GPU i₀ of server i₁. Reduce-scatter goes from the first level outwards, all-gather from
-/// the last inwards, all-reduce out and back, so that 1/m₀ of the buffer leaves the server through each rank.
-/// All-to-all collects inside first, so that each rank then only exchanges with its counterparts in other servers
-/// (NCCL calls it PXN). Broadcast goes across first, then inside.
+/// With several levels (HOTI'22 section II-B), ranks are numbered with the first level fastest: with levels of m₀ and m₁
+/// ranks, rank i₀ + m₀·i₁ is GPU i₀ of server i₁. A reduce-scatter begins on the first level, an all-gather on the
+/// last, and an all-reduce is the one followed by the other, so that 1/m₀ of the buffer leaves the server through each
+/// rank. An all-to-all collects inside the server first; each rank then exchanges only with its counterparts in other
+/// servers (NCCL's PXN). A broadcast crosses servers first.
 ///
-/// A collective of one rank has no steps. Of a buffer with fewer bytes than blocks × chunks some messages are empty.
-/// They are still due: an engine sends the least message it knows.
+/// A collective of one rank has no steps. If the buffer has fewer bytes than blocks × chunks, some messages are empty but
+/// still due: an engine sends the smallest message that it supports.
 ///
 /// ```
 /// use hocket_des::Bytes;
@@ -91,7 +91,7 @@ pub struct Level {
 /// let all_reduce = Collective::new(CollectiveKind::AllReduce, bytes, &[inside, across], 1)?;
 /// assert_eq!((all_reduce.ranks(), all_reduce.steps()), (32, 4));
 ///
-/// // In the second step GPU 5 of server 0 sends to GPU 5 of each other server, its next first.
+/// // In the second step, GPU 5 of server 0 sends to GPU 5 of each other server, the next one first.
 /// let sends: Vec<_> = all_reduce.sends(1, 5).collect();
 /// assert_eq!(sends.iter().map(|send| send.to).collect::<Vec<_>>(), [13, 21, 29]);
 /// assert_eq!(all_reduce.message_bytes(0, 1, 5, &sends[0]), Bytes::new(1_000_000));
@@ -111,75 +111,75 @@ pub struct Collective {
     stages: Vec<Stage>,
 }
 
-/// Why there is no such collective.
+/// Why a collective is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CollectiveError {
-    /// No level, or one without ranks.
-    #[error("{kind} over no ranks; a collective has at least one, on each of its levels")]
+    /// No level, or a level without ranks.
+    #[error("{kind} over 0 ranks; a collective has at least 1 rank on each of its levels")]
     NoRanks {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
     },
     /// More than [`MAX_RANKS`].
     #[error("{kind} over {ranks} ranks; at most {MAX_RANKS} are possible")]
     TooManyRanks {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
         /// Over all levels.
         ranks: u64,
     },
-    /// None, or more than [`MAX_CHUNKS`].
+    /// No chunk, or more than [`MAX_CHUNKS`].
     #[error("{kind} in {chunks} chunks; 1 to {MAX_CHUNKS} are possible")]
     Chunks {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
-        /// How many.
+        /// The requested number.
         chunks: u32,
     },
-    /// No such thing, as a tree that scatters.
-    #[error("{algorithm} {kind} over {ranks} ranks: there is none; {kind} goes by {}", listed(.kind.algorithms()))]
+    /// The algorithm cannot do this kind of collective: a tree cannot scatter.
+    #[error("{algorithm} {kind} over {ranks} ranks: not possible; the algorithms of {kind} are {}", listed(.kind.algorithms()))]
     Impossible {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
-        /// By which algorithm.
+        /// The requested algorithm.
         algorithm: Algorithm,
-        /// On its level.
+        /// The ranks of the level.
         ranks: u32,
     },
-    /// Halving needs a half.
+    /// Ranks cannot be halved repeatedly.
     #[error(
-        "{algorithm} {kind} over {ranks} ranks: it needs a power of two; ring and direct serve any number"
+        "{algorithm} {kind} over {ranks} ranks: it needs a power of two; ring and direct support any number"
     )]
     NotAPowerOfTwo {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
-        /// By which algorithm.
+        /// The requested algorithm.
         algorithm: Algorithm,
-        /// On its level.
+        /// The ranks of the level.
         ranks: u32,
     },
-    /// A tree leaves the sum at every rank, and no shares of it to levels further out.
+    /// A tree reduces to its root: no rank is left with a share of the sum for the levels further out.
     #[error(
-        "tree {kind} over {ranks} ranks on level {level} of {levels}: only the outermost level goes by tree; the others by ring, halving-doubling, direct"
+        "tree {kind} over {ranks} ranks on level {level} of {levels}: only the outermost level can use tree; inner levels can use ring, halving-doubling or direct"
     )]
     TreeInside {
-        /// What was asked for.
+        /// The requested kind.
         kind: CollectiveKind,
-        /// On its level.
+        /// The ranks of the level.
         ranks: u32,
         /// Counted from 1, the innermost.
         level: usize,
-        /// How many there are.
+        /// The number of levels.
         levels: usize,
     },
 }
 
 impl CollectiveKind {
-    /// All there are.
+    /// All kinds.
     pub const ALL: [Self; 5] =
         [Self::AllReduce, Self::ReduceScatter, Self::AllGather, Self::AllToAll, Self::Broadcast];
 
-    /// As plans and tables spell it.
+    /// The name in plans and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AllReduce => "all-reduce",
@@ -201,8 +201,8 @@ impl CollectiveKind {
         }
     }
 
-    /// busbw ÷ algbw over `ranks` ranks, as in the `PERFORMANCE.md` of nccl-tests: what each link must carry at
-    /// least, in units of the collective's bytes. One rank moves nothing: 0, but for a broadcast, where it is 1.
+    /// busbw ÷ algbw over `ranks` ranks, from `PERFORMANCE.md` of nccl-tests: the minimum that each link must carry, in
+    /// units of the collective's bytes. For one rank it is 0, except that it is always 1 for a broadcast.
     pub fn factor(self, ranks: u32) -> f64 {
         let others = f64::from(ranks.saturating_sub(1)) / f64::from(ranks.max(1));
         match self {
@@ -214,10 +214,10 @@ impl CollectiveKind {
 }
 
 impl Algorithm {
-    /// All there are.
+    /// All algorithms.
     pub const ALL: [Self; 4] = [Self::Ring, Self::Tree, Self::HalvingDoubling, Self::Direct];
 
-    /// As plans and tables spell it.
+    /// The name in plans and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ring => "ring",
@@ -229,11 +229,11 @@ impl Algorithm {
 }
 
 impl Collective {
-    /// A collective over the product of all `levels`' ranks, given from inside the server outwards. A level of one
-    /// rank counts for nothing.
+    /// A collective over as many ranks as the product of all `levels`, which are given from inside the server outwards.
+    /// Levels of one rank have no effect.
     ///
     /// # Errors
-    /// If there are no or too many ranks or chunks, or an algorithm cannot do it over that many.
+    /// If there are no ranks or chunks or too many, or an algorithm does not support the kind or the number of ranks.
     pub fn new(
         kind: CollectiveKind,
         bytes: Bytes,
@@ -253,12 +253,12 @@ impl Collective {
         Ok(Self { kind, layout, chunks, ranks, blocks, steps, stages })
     }
 
-    /// What it does.
+    /// What the collective does.
     pub fn kind(&self) -> CollectiveKind {
         self.kind
     }
 
-    /// How many take part.
+    /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
@@ -268,49 +268,50 @@ impl Collective {
         self.layout.bytes()
     }
 
-    /// How many chunks the buffer is cut into.
+    /// The number of chunks of the buffer.
     pub fn chunks(&self) -> u32 {
         self.chunks
     }
 
-    /// How many blocks each chunk is cut into: one for each rank, or what a tree or a broadcast does with less.
+    /// The number of blocks of each chunk: one for each rank, or fewer for a tree or a broadcast.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// How many steps every chunk takes.
+    /// The number of steps of each chunk.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// How many steps from `step` on, itself included, have the same pairs with messages of the same size up to
-    /// rounding, each step depending on the one before: all that are left of a ring's n − 1, else 1.
+    /// The number of steps from `step` on, itself included, that have the same pairs and, up to rounding, the same message
+    /// sizes, each step depending on the one before: the remaining ones of a ring's n − 1, otherwise 1.
     pub fn repeats(&self, step: u32) -> u32 {
         let (stage, step) = self.stage(step);
         stage.repeats(step)
     }
 
-    /// Steps in one lane have the same pairs, so that their messages go through the same queue pairs, one after another: a level's
-    /// reduce-scatter and its all-gather, say.
+    /// The lane of a step. Steps in one lane have the same pairs, such as those of a level's reduce-scatter and its
+    /// all-gather; their messages follow each other on the same queue pairs.
     pub fn lane(&self, step: u32) -> (u32, u32) {
         let (stage, step) = self.stage(step);
         stage.lane(step)
     }
 
-    /// What `rank` sends in `step`, in this order. Several messages to one rank are possible: of both trees.
+    /// The messages of `rank` in `step`, in the order in which it sends them. Two of them may have the same receiver, one
+    /// of each tree.
     pub fn sends(&self, step: u32, rank: u32) -> Sends {
         let (stage, step) = self.stage(step);
         stage.sends(step, rank)
     }
 
-    /// How many messages arrive at `rank` in `step`.
+    /// The number of messages that `rank` receives in `step`.
     pub fn due(&self, step: u32, rank: u32) -> u32 {
         let (stage, step) = self.stage(step);
         stage.due(step, rank)
     }
 
-    /// The first step from `step` on in which `rank` sends or is due anything, or [`steps`](Self::steps). In a chain
-    /// of n ranks each has two of n − 1 steps; an engine passes over the others.
+    /// The first step from `step` on in which `rank` sends or receives anything, or [`steps`](Self::steps). An engine
+    /// skips the others: in a chain of n ranks, a rank is active in at most two of n − 1 steps.
     pub fn active_from(&self, step: u32, rank: u32) -> u32 {
         let mut first = 0;
         for stage in &self.stages {
@@ -325,33 +326,33 @@ impl Collective {
         self.steps
     }
 
-    /// Whether what arrives in `step` is added to what is there. Otherwise it takes its place, at the same blocks; in
-    /// an all-to-all it goes to a second buffer.
+    /// Whether data that arrives in `step` is added to the receiver's blocks. Otherwise it replaces them or, in an
+    /// all-to-all, is written to a second buffer.
     pub fn reduces(&self, step: u32) -> bool {
         self.stage(step).0.reduces
     }
 
-    /// The size of one of the `sends` of `rank` in `step`, for one chunk. The blocks of a chunk differ by at most
-    /// one byte, and so do the chunks; all chunks sum to the buffer.
+    /// The size of one of the [`sends`](Self::sends) of `rank` in `step`, for one chunk. The blocks of a chunk differ by at
+    /// most one byte, and so do the chunks; all chunks add up to the buffer.
     pub fn message_bytes(&self, chunk: u32, step: u32, rank: u32, send: &Send) -> Bytes {
         let (stage, _) = self.stage(step);
         let part = stage.part(rank, *send);
         Bytes::new(self.layout.part_bytes(chunk, part) * u64::from(stage.sources))
     }
 
-    /// The blocks that one of the `sends` of `rank` in `step` carries, in order. In an all-to-all block b is what
-    /// goes to rank b, from the sender and all whose blocks for b it has collected.
+    /// The blocks that one of the [`sends`](Self::sends) of `rank` in `step` carries, in order. In an all-to-all, block b is
+    /// addressed to rank b and comes from the sender and all ranks whose blocks for b it has collected.
     pub fn blocks_of(&self, step: u32, rank: u32, send: &Send) -> impl Iterator<Item = u32> {
         let (stage, _) = self.stage(step);
         stage.part(rank, *send).blocks(self.blocks)
     }
 
-    /// busbw ÷ algbw, as nccl-tests has it; see [`CollectiveKind::factor`].
+    /// busbw ÷ algbw; see [`CollectiveKind::factor`].
     pub fn factor(&self) -> f64 {
         self.kind.factor(self.ranks)
     }
 
-    /// All (from, to) that ever send, each once, in order.
+    /// All pairs (sender, receiver), each once, in order.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
         let mut pairs = Vec::new();
         for rank in 0..self.ranks {
@@ -360,6 +361,7 @@ impl Collective {
                 let mut next = stage.active_from(0, rank);
                 while let Some(step) = next {
                     pairs.extend(stage.sends(step, rank).map(|send| (rank, send.to)));
+                    // Repeated steps have the same pairs: one step of a ring stands for all.
                     next = stage.active_from(step + stage.repeats(step), rank);
                 }
             }
@@ -394,6 +396,7 @@ fn checked_ranks(kind: CollectiveKind, levels: &[Level]) -> Result<u32, Collecti
 }
 
 fn check_levels(kind: CollectiveKind, levels: &[Level]) -> Result<(), CollectiveError> {
+    // Levels of one rank have no effect, so the last of them need not be the outermost.
     let outermost = levels.iter().rposition(|level| level.ranks > 1);
     for (index, &Level { ranks, algorithm }) in levels.iter().enumerate() {
         if ranks == 1 {
@@ -414,7 +417,7 @@ fn check_levels(kind: CollectiveKind, levels: &[Level]) -> Result<(), Collective
     Ok(())
 }
 
-/// Everyone's own block, but two halves where a tree is all that cuts the buffer, and one block where nothing does.
+/// One block for each rank; a tree cuts the buffer into two halves, whatever its ranks, and a broadcast cuts it only there.
 fn block_count(kind: CollectiveKind, levels: &[Level]) -> u32 {
     let by_tree = |level: &Level| level.algorithm == Algorithm::Tree;
     match kind {
@@ -425,6 +428,7 @@ fn block_count(kind: CollectiveKind, levels: &[Level]) -> u32 {
 }
 
 fn stages(kind: CollectiveKind, levels: &[Level], blocks: u32) -> Vec<Stage> {
+    // Ranks and blocks are numbered alike: `stride` is the weight of a level's digit in both.
     let mut stride = 1;
     let mut scatter = Vec::new();
     let mut gather = Vec::new();
@@ -447,8 +451,10 @@ fn stages(kind: CollectiveKind, levels: &[Level], blocks: u32) -> Vec<Stage> {
             CollectiveKind::ReduceScatter => scatter.push(stage(reduce_scatter(algorithm), true)),
             CollectiveKind::AllGather => gather.push(stage(all_gather(algorithm), false)),
             CollectiveKind::AllToAll => {
+                // On this level, a message also carries what the ranks of all inner levels collected.
                 scatter.push(Stage { sources: stride, ..stage(all_to_all(algorithm), false) });
             }
+            // Every rank handles all blocks, so blocks do not depend on the rank's digits.
             CollectiveKind::Broadcast => gather.push(Stage {
                 block_stride: 1,
                 radix: blocks,
@@ -458,6 +464,7 @@ fn stages(kind: CollectiveKind, levels: &[Level], blocks: u32) -> Vec<Stage> {
         }
         stride *= ranks;
     }
+    // All-gathers retrace the reduce-scatters: they begin on the outermost level.
     gather.reverse();
     scatter.append(&mut gather);
     scatter

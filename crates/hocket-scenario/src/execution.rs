@@ -1,6 +1,6 @@
-//! What the ranks of a training job do next: operations start when those that they wait for are done, and an iteration
-//! starts when the rank's last one ended. How long a message or a collective takes is the network's business; this state
-//! machine has no clock and is told `now`.
+//! The state machine of a training job's ranks: operations start when the operations that they wait for are done, and a
+//! rank's iteration starts when its last one has ended. It has no clock and receives `now`; how long a message or a
+//! collective takes is left to the engine.
 
 mod checks;
 mod groups;
@@ -23,76 +23,77 @@ use rank::{DONE, RankState};
 
 pub use checks::FailedCheck;
 
-/// What a rank asks of the engine.
+/// What the engine must do for a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Call [`Execution::wake`] for the rank at this time. A rank has one such wait at a time.
     Wake {
-        /// Who.
+        /// The rank.
         rank: u32,
-        /// When.
+        /// The end of its wait.
         at: Time,
     },
     /// A rank takes part in the next collective of a group from now on: call [`Execution::collective_done`] when its part is done.
     Join {
-        /// Which group.
+        /// The group.
         group: u32,
-        /// The rank's place among the [`members`](Training::members).
+        /// The rank's position among the [`members`](Training::members).
         member: u32,
-        /// How: its number among the [`collectives`](Training::collectives).
+        /// The number of the collective among [`Training::collectives`].
         collective: u32,
-        /// How many collectives the group began before.
+        /// The number of collectives that the group began before this one.
         sequence: u64,
     },
-    /// Send from one rank to another: call [`Execution::delivered`] when all has arrived, and [`Execution::acknowledged`] when
-    /// the sender knows that.
+    /// Send a message to another rank: call [`Execution::delivered`] when all of it has arrived, and
+    /// [`Execution::acknowledged`] when the sender has been notified.
     Send {
-        /// Who sends.
+        /// The sender.
         from: u32,
-        /// Who receives.
+        /// The receiver.
         to: u32,
-        /// How much.
+        /// The size.
         bytes: Bytes,
-        /// What to call the message.
+        /// The number by which the message is reported. It is reused after the acknowledgement.
         message: u32,
     },
 }
 
-/// The ranks of one job in their iterations. Both engines drive it: each call says what has happened and when, and adds what the
-/// engine must do to `commands`; the rows of what was finished go to [`Records`].
+/// The ranks of one job in their iterations. Both engines drive it: each call reports an event, and adds to `commands` what the
+/// engine must do next. Rows of finished operations and iterations are added to [`Records`].
 #[derive(Clone, Debug)]
 pub struct Execution<'a> {
     job: &'a Job,
     training: &'a Training,
     id: JobId,
     iterations: Option<u64>,
-    /// Of so many iterations the operations are recorded.
+    /// The number of iterations whose operations are recorded.
     recorded: u64,
     ranks: Vec<RankState>,
-    /// By rank, if computes vary.
+    /// By rank; empty if computes do not vary.
     jitter: Vec<Stream>,
     groups: Vec<GroupState>,
     /// By channel and turn.
     mailboxes: BTreeMap<(Channel, u32), Mailbox>,
+    /// By number. Numbers are reused, so that a long run does not keep all its messages.
     messages: Vec<Message>,
     unused_messages: Vec<u32>,
     tallies: Tallies,
     gone: usize,
-    /// By group: what the links of one of its ranks carry at most.
+    /// By group: the total rate of the links of its best connected rank.
     limits_bps: Vec<u64>,
-    /// The first collective that was faster than that.
+    /// The first collective that was faster than this limit.
     too_fast: Option<FailedCheck>,
-    /// Operations that are done and whose followers do not know yet.
+    /// Finished operations (rank, operation) whose followers have not been started yet.
     finished: Vec<(u32, u32)>,
-    /// Ranks that something was finished of.
+    /// Ranks that may have a compute to start or an iteration to end.
     touched: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Mailbox {
-    /// So many messages have come, each in another iteration.
+    /// The number of messages that have arrived before their receive, each of another iteration: a sender may run ahead.
     Arrived(u32),
-    /// The receive waits.
+    /// The receive operation that waits.
     Awaited(u32),
 }
 
@@ -106,8 +107,8 @@ struct Message {
 }
 
 impl<'a> Execution<'a> {
-    /// The ranks of a training job before their first iteration, and in `commands` when that starts; its time-shift is drawn and
-    /// recorded. The operations of the first `recorded` iterations will be.
+    /// The ranks of a training job before their first iteration, whose start is added to `commands`. Draws the error of the
+    /// job's time-shift and records the shift. Operations of the first `recorded` iterations will be recorded.
     ///
     /// # Errors
     /// If the first iteration would start after the end of time.
@@ -138,7 +139,7 @@ impl<'a> Execution<'a> {
         });
         let ranks: Vec<_> = ranks.collect();
         let jittery = if job.jitter == 0.0 { 0 } else { ranks.len() as u64 };
-        // Ranks of other jobs have other streams: there are fewer than 2^32 of either.
+        // Jobs and ranks are fewer than 2^32: no two ranks of a run have the same stream.
         let jitter = (0..jittery).map(|rank| stream(scenario.seed(), "jitter", index << 32 | rank));
         Ok(Self {
             job,
@@ -176,7 +177,7 @@ impl<'a> Execution<'a> {
         self.tallies.done()
     }
 
-    /// A wait that was commanded is over: a compute is done, or an iteration starts.
+    /// A wait of [`Command::Wake`] is over: a compute is done, or an iteration starts.
     ///
     /// # Errors
     /// If a wait would end after the end of time.
@@ -199,7 +200,7 @@ impl<'a> Execution<'a> {
         self.settle(now, records, commands)
     }
 
-    /// A member's part of the collective that it joined last in this group is done.
+    /// A member has done its part of the collective that it joined last in this group.
     ///
     /// # Errors
     /// As [`wake`](Self::wake).
@@ -217,11 +218,11 @@ impl<'a> Execution<'a> {
         let state = &mut self.ranks[rank as usize];
         state.account(now);
         state.communicating -= 1;
-        let its = &mut state.communicators[place];
-        let operation = program.collectives(place)[its.done as usize];
-        its.done += 1;
-        its.is_busy = false;
-        let sequence = its.joined - 1;
+        let communicator = &mut state.communicators[place];
+        let operation = program.collectives(place)[communicator.done as usize];
+        communicator.done += 1;
+        communicator.is_busy = false;
+        let sequence = communicator.joined - 1;
         self.note_done(group, sequence, now, records);
         self.finished.push((rank, operation));
         self.join_next(rank, place, now, commands);
@@ -239,10 +240,10 @@ impl<'a> Execution<'a> {
         records: &mut Records,
         commands: &mut Vec<Command>,
     ) -> Result<(), TooLong> {
-        let its = &mut self.messages[message as usize];
-        assert!(!its.is_delivered, "a message arrives once");
-        its.is_delivered = true;
-        let Message { from, operation, to, tag, .. } = *its;
+        let state = &mut self.messages[message as usize];
+        assert!(!state.is_delivered, "a message arrives once");
+        state.is_delivered = true;
+        let Message { from, operation, to, tag, .. } = *state;
         let turn = self.workload().turn(from, operation);
         let key = (Channel { from, to, tag }, turn);
         match self.mailboxes.remove(&key) {
@@ -264,7 +265,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The sender of a message knows that it has arrived.
+    /// The sender of a message has been notified of its arrival.
     ///
     /// # Errors
     /// As [`wake`](Self::wake).
@@ -275,20 +276,20 @@ impl<'a> Execution<'a> {
         records: &mut Records,
         commands: &mut Vec<Command>,
     ) -> Result<(), TooLong> {
-        let its = self.messages[message as usize];
-        assert!(its.is_delivered, "what is acknowledged has arrived before");
+        let Message { from, operation, is_delivered, .. } = self.messages[message as usize];
+        assert!(is_delivered, "a message arrives before it is acknowledged");
         self.unused_messages.push(message);
-        let state = &mut self.ranks[its.from as usize];
+        let state = &mut self.ranks[from as usize];
         state.account(now);
         state.communicating -= 1;
-        self.finished.push((its.from, its.operation));
+        self.finished.push((from, operation));
         self.settle(now, records, commands)
     }
 
-    /// With nothing left to happen: all ranks have left.
+    /// Checks that all ranks have left, once the engine has no events left.
     ///
     /// # Errors
-    /// The first rank that has not.
+    /// Names the first rank that has not, and the operation in which it waits.
     pub fn check_nobody_waits(&self, time: Time) -> Result<(), FailedCheck> {
         let has_left = |iteration| self.iterations == Some(iteration);
         let mut ranks = (0_u32..).zip(&self.ranks);
@@ -296,7 +297,7 @@ impl<'a> Execution<'a> {
             return Ok(());
         };
         let operations = self.workload().program(rank).operations();
-        // Between iterations nothing is left of the last one.
+        // Between two iterations no operation is unfinished.
         let operation = state.first_left().map_or("", |first| &operations[first as usize].name);
         Err(FailedCheck::WaitsForEver {
             job: self.job.name.clone(),
@@ -307,10 +308,11 @@ impl<'a> Execution<'a> {
         })
     }
 
-    /// No collective was faster than the links of its ranks, scale-up and NICs together, as long as these keep their rates.
+    /// Checks that no collective was faster than the links of its ranks, scale-up and NICs together. Valid only if links kept
+    /// their rates during the run.
     ///
     /// # Errors
-    /// The first one that was.
+    /// Names the first collective that was.
     pub fn check_speeds(&self) -> Result<(), FailedCheck> {
         self.too_fast.clone().map_or(Ok(()), Err)
     }
@@ -323,7 +325,7 @@ impl<'a> Execution<'a> {
         self.ranks[rank as usize].iteration < self.recorded
     }
 
-    // The first operations of an iteration.
+    // Begins an iteration with the operations that wait for nothing.
     fn begin(&mut self, rank: u32, now: Time, commands: &mut Vec<Command>) {
         let operations = self.workload().program(rank).operations();
         let recorded = self.is_recorded(rank);
@@ -402,31 +404,33 @@ impl<'a> Execution<'a> {
         }
     }
 
-    // Joins the communicator's next collective if it is its turn and nothing holds it up.
+    // Joins the communicator's next collective if the rank is in no other one there and it waits for no operation.
+    // Collectives of a communicator run in the order of the program, as in NCCL: one that is ready early waits.
     fn join_next(&mut self, rank: u32, place: usize, now: Time, commands: &mut Vec<Command>) {
         let program = self.workload().program(rank);
         let state = &mut self.ranks[rank as usize];
-        let its = state.communicators[place];
-        let Some(&operation) = program.collectives(place).get(its.done as usize) else { return };
-        if its.is_busy || !state.is_running || state.waiting[operation as usize] > 0 {
+        let communicator = &mut state.communicators[place];
+        let next = program.collectives(place).get(communicator.done as usize);
+        let Some(&operation) = next else { return };
+        if communicator.is_busy || !state.is_running || state.waiting[operation as usize] > 0 {
             return;
         }
-        let its = &mut state.communicators[place];
-        let sequence = its.joined;
-        its.joined += 1;
-        its.is_busy = true;
+        let sequence = communicator.joined;
+        communicator.joined += 1;
+        communicator.is_busy = true;
         state.begin_communication(operation, now);
         let iteration = state.iteration;
         let OperationKind::Collective { kind, bytes, .. } =
             program.operations()[operation as usize].kind
         else {
-            unreachable!("the list of collectives holds nothing else")
+            unreachable!("the list of collectives contains nothing else")
         };
         let rank_spec = &self.workload().ranks()[rank as usize];
         let (group, program) = (rank_spec.communicators[place], rank_spec.program);
-        let groups = &mut self.groups[group as usize];
-        if sequence == groups.first + groups.open.len() as u64 {
-            groups.open.push_back(OpenCollective {
+        let group_state = &mut self.groups[group as usize];
+        // The first rank to join opens the collective; ranks that run ahead may have opened several.
+        if sequence == group_state.first + group_state.open.len() as u64 {
+            group_state.open.push_back(OpenCollective {
                 start: now,
                 iteration,
                 program,
@@ -436,7 +440,7 @@ impl<'a> Execution<'a> {
                 done_ps: 0,
             });
         }
-        let open = &mut groups.open[(sequence - groups.first) as usize];
+        let open = &mut group_state.open[(sequence - group_state.first) as usize];
         open.joined_ps += u128::from(now.as_ps());
         let member = self.training.member(rank, place);
         let (collective, _) = self.training.collective(group, kind, bytes);
@@ -445,13 +449,14 @@ impl<'a> Execution<'a> {
 
     fn note_done(&mut self, group: u32, sequence: u64, now: Time, records: &mut Records) {
         let members = self.training.members(group).len() as u32;
-        let its = &mut self.groups[group as usize];
-        let number = (sequence - its.first) as usize;
-        its.open[number].done += 1;
-        its.open[number].done_ps += u128::from(now.as_ps());
-        while its.open.front().is_some_and(|open| open.done == members) {
-            let done = its.open.pop_front().expect("it was just seen");
-            its.first += 1;
+        let group_state = &mut self.groups[group as usize];
+        let number = (sequence - group_state.first) as usize;
+        group_state.open[number].done += 1;
+        group_state.open[number].done_ps += u128::from(now.as_ps());
+        while group_state.open.front().is_some_and(|open| open.done == members) {
+            let done = group_state.open.pop_front().expect("it was just seen");
+            group_state.first += 1;
+            // A group of one rank moves nothing: it has no busbw, and no row.
             if members > 1 {
                 if self.too_fast.is_none() {
                     self.too_fast = checks::too_fast(
@@ -475,7 +480,8 @@ impl<'a> Execution<'a> {
         }
     }
 
-    // Lets everything go on that waited for what is finished.
+    // Starts everything that waited for finished operations. A compute starts only when all of them have been handled, so that
+    // it is the first in the program among all that have become ready.
     fn settle(
         &mut self,
         now: Time,
@@ -516,19 +522,20 @@ impl<'a> Execution<'a> {
                 end: now,
             });
         }
-        for &then in self.workload().program(rank).then(operation) {
-            let waiting = &mut self.ranks[rank as usize].waiting[then as usize];
+        for &follower in self.workload().program(rank).followers(operation) {
+            let waiting = &mut self.ranks[rank as usize].waiting[follower as usize];
             *waiting -= 1;
             if *waiting == 0 {
-                self.make_ready(rank, then, now, commands);
+                self.make_ready(rank, follower, now, commands);
             }
         }
+        // Compares only the last entry: a duplicate is harmless, as nothing is left to do for it.
         if self.touched.last() != Some(&rank) {
             self.touched.push(rank);
         }
     }
 
-    // Where an iteration of a rank ends and the next one begins.
+    // Ends an iteration of a rank and schedules the next one.
     fn end_iteration(
         &mut self,
         rank: u32,
@@ -537,6 +544,7 @@ impl<'a> Execution<'a> {
         commands: &mut Vec<Command>,
     ) -> Result<(), TooLong> {
         let state = &mut self.ranks[rank as usize];
+        // The rank may have been noted twice.
         if !state.is_running {
             return Ok(());
         }
@@ -564,7 +572,7 @@ impl<'a> Execution<'a> {
             None => now,
         };
         self.ranks[rank as usize].delayed = start.since(now);
-        // Also where nothing is waited for: an iteration of no time must not go on for ever without the engine.
+        // Even without a wait: iterations of no length must return to the engine, or this loop might never end.
         commands.push(Command::Wake { rank, at: start });
         Ok(())
     }
@@ -587,6 +595,7 @@ impl<'a> Execution<'a> {
         let duration = self.duration(rank, ideal);
         let state = &mut self.ranks[rank as usize];
         state.mark_start(operation, now);
+        // Finished in the present call, which saves an event.
         if duration.is_zero() {
             self.finished.push((rank, operation));
             return Ok(());
@@ -598,7 +607,7 @@ impl<'a> Execution<'a> {
     }
 
     fn duration(&mut self, rank: u32, ideal: Duration) -> Duration {
-        // A float decides the length of a compute, once; that length is whole from here on.
+        // The only floating point: a compute's length is whole picoseconds from here on.
         let scaled = |duration: Duration, factor: f64| {
             Duration::from_ps((duration.as_ps() as f64 * factor).round() as u64)
         };

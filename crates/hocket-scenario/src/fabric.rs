@@ -1,5 +1,5 @@
-//! Hosts, switches and the directed links between them: what a fabric is made of. Which links a
-//! flow takes is left to `routing`.
+//! Hosts, switches and the directed links between them. Which links a flow takes is left to
+//! `routing`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,19 @@ use thiserror::Error;
 
 use crate::{LinkId, NodeId};
 
-/// The fastest link, and the fastest phase of a job: 1 Pbps. It keeps every product of a rate, a
-/// weight and a number of flows inside 128 bits.
+/// The highest rate of a link and of a phase: 1 Pbps.
+// Less than 2^50 bps. A link's weights sum to less than 2^76 (44 bits of a weight in steps, 2^16
+// flows, 2^16 jobs), so that products of the two, which the flow engine compares, fit in 128 bits.
 pub const MAX_RATE: Rate = Rate::from_gbps(1_000_000);
 
-/// What a node does with a packet that is not for it.
+/// What a node does with packets that are addressed to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
-    /// A server, or a GPU with a NIC of its own: flows start and end here, none passes through.
+    /// A server, or a GPU with its own NIC: flows start and end here, and none passes through.
     Host,
-    /// Passes flows on.
+    /// Forwards packets.
     Switch,
-    /// Joins the GPUs of one server (NVSwitch): passes on what goes from one of its hosts to another, all of that and nothing
-    /// else.
+    /// Joins the GPUs of one server (NVSwitch): forwards all traffic between its hosts, and no other traffic.
     ScaleUp,
 }
 
@@ -29,20 +29,20 @@ pub enum NodeKind {
 pub struct Node {
     /// Unique in its fabric.
     pub name: String,
-    /// Host or switch.
+    /// Host, switch or scale-up switch.
     pub kind: NodeKind,
 }
 
-/// What a plan calls a link: `rate` in each of the two directions.
+/// A link of a plan: two directed links, each with the full rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cable {
     /// One end.
     pub a: NodeId,
     /// The other end.
     pub b: NodeId,
-    /// What each direction carries.
+    /// The capacity of each direction.
     pub rate: Rate,
-    /// Propagation, one way.
+    /// Propagation delay of one direction.
     pub delay: Duration,
 }
 
@@ -55,29 +55,29 @@ pub struct Link {
     pub from: NodeId,
     /// Where traffic leaves.
     pub to: NodeId,
-    /// What the link carries at most.
+    /// Capacity.
     pub rate: Rate,
-    /// Propagation.
+    /// Propagation delay.
     pub delay: Duration,
 }
 
-/// Nodes and directed links; every link joins two different nodes and has a rate above zero. A scale-up switch is joined
-/// to hosts alone, and a host to one scale-up switch at most.
+/// Nodes and directed links. Every link joins two different nodes and has a rate above zero. A
+/// scale-up switch is joined only to hosts, and a host to at most one scale-up switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fabric {
     nodes: Vec<Node>,
     links: Vec<Link>,
-    /// By node: the scale-up switch that it is, or is joined to.
+    /// By node: its scale-up switch; for a scale-up switch, the switch itself.
     scale_up: Vec<Option<NodeId>>,
 }
 
-/// Why nodes and cables are not a fabric. Cables are counted from 1 in messages.
+/// Why nodes and cables do not form a fabric. Messages count cables from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum FabricError {
-    #[error("node {name:?} is named twice; a name is unique")]
+    #[error("two nodes are named {name:?}; names must be unique")]
     DuplicateNode { name: String },
-    #[error("cable {cable} ends at node {node}; there are {nodes}, counted from 0")]
+    #[error("cable {cable} ends at node {node}; there are {nodes} nodes, counted from 0")]
     UnknownNode { cable: usize, node: u32, nodes: usize },
     #[error("cable {cable} joins {node:?} to itself; its ends must differ")]
     SelfLink { cable: usize, node: String },
@@ -86,13 +86,13 @@ pub enum FabricError {
     #[error("cable {cable} joins scale-up switch {scale_up:?} to {node:?}; it must be a host")]
     ScaleUpWithoutHost { cable: usize, scale_up: String, node: String },
     #[error(
-        "cable {cable} joins {host:?} to scale-up switch {second:?} besides {first:?}; it can have one"
+        "cable {cable} joins {host:?} to scale-up switch {second:?}, but it is joined to {first:?}; a host has at most one"
     )]
     SecondScaleUp { cable: usize, host: String, first: String, second: String },
 }
 
 impl NodeKind {
-    /// Whether the node is a switch, of whichever kind.
+    /// Whether the node is a switch or a scale-up switch.
     pub fn is_switch(self) -> bool {
         self != Self::Host
     }
@@ -102,20 +102,23 @@ impl Fabric {
     /// A fabric of `nodes` and `cables`; cable i becomes links 2i (a to b) and 2i + 1 (b to a).
     ///
     /// # Errors
-    /// If a name stands twice, a cable ends at no node or where it began, its rate is zero or above [`MAX_RATE`], or
-    /// it joins a scale-up switch to another switch or a host to a second scale-up switch.
+    /// If two nodes have the same name; if a cable ends at an unknown node or at the node where it begins; if its rate
+    /// is zero or above [`MAX_RATE`]; or if it joins a scale-up switch to another switch, or a host to a second
+    /// scale-up switch.
     pub fn new(nodes: Vec<Node>, cables: &[Cable]) -> Result<Self, FabricError> {
         let mut names = BTreeSet::new();
-        if let Some(twice) = nodes.iter().find(|node| !names.insert(node.name.as_str())) {
-            return Err(FabricError::DuplicateNode { name: twice.name.clone() });
+        let repeated = nodes.iter().find(|node| !names.insert(node.name.as_str()));
+        if let Some(node) = repeated {
+            return Err(FabricError::DuplicateNode { name: node.name.clone() });
         }
         let mut links = Vec::with_capacity(2 * cables.len());
         let mut parallel = BTreeMap::new();
-        let mut scale_up = own_scale_up(&nodes);
+        let mut scale_up = scale_up_switches(&nodes);
         for (index, cable) in cables.iter().enumerate() {
             check_cable(index + 1, cable, &nodes)?;
             join_scale_up(index + 1, cable, &nodes, &mut scale_up)?;
             for (from, to) in [(cable.a, cable.b), (cable.b, cable.a)] {
+                // Counted by direction: parallel cables may be given from either end.
                 let count = parallel.entry((from, to)).or_insert(0_u32);
                 *count += 1;
                 let name = link_name(&nodes[from.index()].name, &nodes[to.index()].name, *count);
@@ -135,7 +138,7 @@ impl Fabric {
         let nodes = vec![host("left"), host("right")];
         let (from, to) = (NodeId::new(0), NodeId::new(1));
         check_cable(1, &Cable { a: from, b: to, rate, delay }, &nodes)?;
-        let scale_up = own_scale_up(&nodes);
+        let scale_up = scale_up_switches(&nodes);
         let link = Link { name: "link".to_owned(), from, to, rate, delay };
         Ok(Self { nodes, links: vec![link], scale_up })
     }
@@ -150,8 +153,8 @@ impl Fabric {
         &self.links
     }
 
-    /// The scale-up switch over which traffic between two hosts goes: the one that both are joined to. A scale-up switch
-    /// counts as joined to itself.
+    /// The scale-up switch that carries the traffic between two nodes: the one to which both are joined. A scale-up
+    /// switch counts as joined to itself.
     ///
     /// # Panics
     /// If either is not a node of this fabric.
@@ -159,7 +162,7 @@ impl Fabric {
         self.scale_up[a.index()].filter(|_| self.scale_up[a.index()] == self.scale_up[b.index()])
     }
 
-    /// Whether the link leads into a scale-up switch, or out of one.
+    /// Whether the link begins or ends at a scale-up switch.
     ///
     /// # Panics
     /// If the link is not in the fabric.
@@ -168,7 +171,7 @@ impl Fabric {
         [link.from, link.to].iter().any(|end| self.nodes[end.index()].kind == NodeKind::ScaleUp)
     }
 
-    /// The directed link of this name, found by looking at each.
+    /// The directed link of this name, by a linear search.
     pub fn link_named(&self, name: &str) -> Option<LinkId> {
         self.links.iter().position(|link| link.name == name).map(LinkId::from_index)
     }
@@ -189,11 +192,11 @@ fn check_cable(number: usize, cable: &Cable, nodes: &[Node]) -> Result<(), Fabri
     Ok(())
 }
 
-fn own_scale_up(nodes: &[Node]) -> Vec<Option<NodeId>> {
-    let own = |(index, node): (usize, &Node)| {
+fn scale_up_switches(nodes: &[Node]) -> Vec<Option<NodeId>> {
+    let itself = |(index, node): (usize, &Node)| {
         (node.kind == NodeKind::ScaleUp).then(|| NodeId::from_index(index))
     };
-    nodes.iter().enumerate().map(own).collect()
+    nodes.iter().enumerate().map(itself).collect()
 }
 
 fn join_scale_up(
@@ -203,19 +206,21 @@ fn join_scale_up(
     scale_up: &mut [Option<NodeId>],
 ) -> Result<(), FabricError> {
     let node = |id: NodeId| &nodes[id.index()];
+    // A plan may give the ends in either order.
     for (switch, host) in [(cable.a, cable.b), (cable.b, cable.a)] {
         if node(switch).kind != NodeKind::ScaleUp {
             continue;
         }
-        let (name, other) = (node(switch).name.clone(), node(host).name.clone());
+        let (switch_name, host_name) = (node(switch).name.clone(), node(host).name.clone());
         if node(host).kind != NodeKind::Host {
-            let (cable, scale_up, node) = (number, name, other);
+            let (cable, scale_up, node) = (number, switch_name, host_name);
             return Err(FabricError::ScaleUpWithoutHost { cable, scale_up, node });
         }
+        // Several cables to one scale-up switch are lanes of one connection.
         if let Some(first) = scale_up[host.index()].replace(switch)
             && first != switch
         {
-            let (host, first, second) = (other, node(first).name.clone(), name);
+            let (host, first, second) = (host_name, node(first).name.clone(), switch_name);
             return Err(FabricError::SecondScaleUp { cable: number, host, first, second });
         }
     }
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_on_one_scale_up_switch_talk_over_it_and_others_over_none() {
+    fn only_hosts_on_the_same_scale_up_switch_communicate_over_one() {
         let cables = [(0, 3), (1, 3), (2, 3), (0, 4), (4, 1), (1, 4), (2, 5)];
         let fabric = with_scale_up(&cables).unwrap();
         let between = |a, b| fabric.scale_up_between(NodeId::new(a), NodeId::new(b));
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_up_switch_joins_hosts_alone_and_a_host_has_one_at_most() {
+    fn a_scale_up_switch_joins_only_hosts_and_a_host_has_at_most_one() {
         assert_eq!(
             with_scale_up(&[(0, 4), (3, 4)]).unwrap_err().to_string(),
             "cable 2 joins scale-up switch \"nv0\" to \"tor\"; it must be a host"
@@ -281,17 +286,17 @@ mod tests {
         assert!(with_scale_up(&[(4, 5)]).is_err());
         assert_eq!(
             with_scale_up(&[(0, 4), (5, 0)]).unwrap_err().to_string(),
-            "cable 2 joins \"a\" to scale-up switch \"nv1\" besides \"nv0\"; it can have one"
+            "cable 2 joins \"a\" to scale-up switch \"nv1\", but it is joined to \"nv0\"; a host has at most one"
         );
     }
 
     #[test]
-    fn what_is_wrong_with_a_cable_is_named_with_its_value() {
+    fn an_invalid_cable_or_node_is_named_with_its_value() {
         let error =
             |cables: &[Cable]| Fabric::new(nodes(&["a", "b"]), cables).unwrap_err().to_string();
         assert_eq!(
             error(&[cable(0, 7, 50)]),
-            "cable 1 ends at node 7; there are 2, counted from 0"
+            "cable 1 ends at node 7; there are 2 nodes, counted from 0"
         );
         assert_eq!(
             error(&[cable(0, 1, 50), cable(1, 1, 50)]),
@@ -303,7 +308,7 @@ mod tests {
         );
         assert_eq!(
             Fabric::new(nodes(&["a", "a"]), &[]).unwrap_err().to_string(),
-            "node \"a\" is named twice; a name is unique"
+            "two nodes are named \"a\"; names must be unique"
         );
     }
 }

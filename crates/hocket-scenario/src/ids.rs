@@ -1,9 +1,10 @@
-//! Index types: what a run has many of lives in a `Vec` and is named by its place there.
+//! Index types: the position of a node, a link or a job in the `Vec` that holds all of its kind.
 
 macro_rules! index_type {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        // Four bytes instead of eight: events and rows contain many of them.
         pub struct $name(u32);
 
         impl $name {
@@ -12,20 +13,20 @@ macro_rules! index_type {
                 Self(index)
             }
 
-            /// The place in the `Vec` of its kind.
+            /// The position in the `Vec`.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
 
-            /// The place as it stands in a dictionary column.
+            /// The index as the code of a dictionary column.
             pub const fn code(self) -> u32 {
                 self.0
             }
 
-            /// The one at place `index` of the `Vec` of its kind.
+            /// The `index`-th of its kind, counted from 0.
             ///
             /// # Panics
-            /// At 2^32 and beyond: a run has fewer of anything.
+            /// If `index` is 2^32 or more.
             pub fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("a run has fewer than 2^32 things of a kind"))
             }

@@ -1,5 +1,5 @@
-//! A training job and its own policy: how it shares a link, its priority, its time-shift and how
-//! well it keeps to it. Where it runs is reduced to the links that its ring crosses, or to its flows.
+//! A training job and its policy: share, priority, time-shift and re-adjustment. A periodic job's placement is reduced
+//! to the links that its flows cross.
 
 use std::fmt;
 
@@ -8,25 +8,26 @@ use thiserror::Error;
 
 use crate::{JobFlow, LinkId, Profile, Training, Transport};
 
-/// How strongly a job claims its part of a link, in 1/65,536, so that no float decides a rate.
+/// The weight of a job in weighted max-min sharing, in 1/65,536: an integer, so that no rate depends
+/// on floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Weight(u32);
 
-/// How each flow of a job shares a link with the flows of others in its queue: a job with two flows
-/// on a link takes twice what one with a single flow of the same weight takes.
+/// How each flow of a job shares a link with other flows in its queue. Sharing is per flow: a job with two
+/// flows on a link gets twice as much as a job with one flow of the same weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Share {
-    /// As much as every other: weight 1.
+    /// Weight 1.
     Fair,
-    /// In proportion to a fixed weight: what a shorter DCQCN rate-increase timer does. HotNets'22
-    /// section 2 saw 30 against 15 Gbps, a weight of 2, from timers of 100 and 125 µs.
+    /// A fixed weight, which models a shorter rate-increase timer of DCQCN. HotNets'22 section 2 measured
+    /// 30 against 15 Gbps, a weight of 2, with timers of 100 and 125 µs.
     Weighted(Weight),
-    /// In proportion to weight × (1 + sent/total of this Up phase): the adaptively unfair DCQCN of
-    /// HotNets'22 section 4(i).
+    /// Weight × (1 + sent ÷ total of this Up phase): the adaptively unfair DCQCN of HotNets'22
+    /// section 4(i).
     Adaptive(Weight),
 }
 
-/// How many flows of a job a directed link carries: at rate r the job loads it by r × flows.
+/// How many flows of a job a directed link carries: a job of rate r loads it with r × `flows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     /// The link.
@@ -38,23 +39,23 @@ pub struct Crossing {
 /// What a job does in an iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// Up and Down phases, all workers alike.
+    /// Up and Down phases, the same for all workers.
     Periodic(Periodic),
-    /// Operations of ranks that wait for each other.
+    /// Operations of ranks that depend on each other.
     Training(Box<Training>),
 }
 
-/// Up and Down phases. All flows move at one rate, as the edges of a ring all-reduce do.
+/// The iterations of a periodic job. All its flows send at one rate, as the edges of a ring all-reduce do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Periodic {
     /// One iteration on an idle network.
     pub profile: Profile,
-    /// The first iteration, where that is only the rest of one: the job was under way before it arrived here. Its
-    /// time-shift then says where its slots are and delays nothing.
+    /// The remainder of an iteration that began before the job's arrival, if there is one: it is the job's first
+    /// iteration. The time-shift then only determines the job's slots and delays nothing.
     pub first: Option<Profile>,
-    /// Flow engine: links that the job's flows take; none for a job on one host.
+    /// Flow engine: the links that the job's flows cross; empty for a job on one host.
     pub crossings: Vec<Crossing>,
-    /// Packet engine: the flows themselves. [`flow_crossings`](crate::flow_crossings) has the links of these.
+    /// Packet engine: the flows. [`flow_crossings`](crate::flow_crossings) returns the links that they cross.
     pub flows: Vec<JobFlow>,
 }
 
@@ -63,31 +64,31 @@ pub struct Periodic {
 pub struct Job {
     /// Unique in its scenario.
     pub name: String,
-    /// One iteration.
+    /// What it does in an iteration.
     pub work: Work,
-    /// Packet engine: what governs each of its flows.
+    /// Packet engine: congestion control and window of each of its flows.
     pub transport: Transport,
-    /// When the job is there.
+    /// When the job arrives.
     pub arrival: Time,
-    /// After how many iterations it leaves; `None` leaves that to the scenario.
+    /// The number of iterations after which the job leaves; `None` uses the scenario's.
     pub iterations: Option<u64>,
     /// Flow engine: how it shares a link within its queue.
     pub share: Share,
-    /// 0 goes first.
+    /// 0 is the highest.
     pub priority: u8,
-    /// The delay of its first iteration.
+    /// The delay of the first iteration.
     pub time_shift: Option<Duration>,
-    /// Standard deviation of the error with which a time-shift is applied.
+    /// Standard deviation of the error of each delay that the job intends.
     pub clock_error: Duration,
-    /// Whether it delays itself back into its slot once it has drifted (NSDI'24 section 5.7).
+    /// Whether the job delays itself to return to its slot after drifting (NSDI'24 section 5.7).
     pub readjust: bool,
     /// Standard deviation of each Down duration, or of each compute operation, relative to that duration; 0 to 1.
     pub jitter: f64,
-    /// An iteration starts no earlier than this after the one before.
+    /// The minimum time from the start of one iteration to the start of the next.
     pub pad_to: Option<Duration>,
 }
 
-/// A weight outside of what a link can be shared by.
+/// A weight outside the supported range.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error("a weight of {weight}; it must lie between 1/64 and 1024")]
 pub struct WeightError {
@@ -97,6 +98,7 @@ pub struct WeightError {
 impl Weight {
     /// The weight of a fair share.
     pub const ONE: Self = Self(1 << 16);
+    // 1/64 and 1,024. The upper limit keeps weights times rates within 128 bits: see `MAX_RATE`.
     const LEAST: Self = Self(1 << 10);
     const MOST: Self = Self(1 << 26);
 
@@ -106,6 +108,7 @@ impl Weight {
     /// If `weight` lies outside 1/64 to 1024 or is not a number.
     pub fn new(weight: f64) -> Result<Self, WeightError> {
         let raw = (weight * f64::from(Self::ONE.0)).round();
+        // NaN compares false with both limits and is therefore an error, too.
         if raw >= f64::from(Self::LEAST.0) && raw <= f64::from(Self::MOST.0) {
             Ok(Self(raw as u32))
         } else {
@@ -136,8 +139,8 @@ impl Share {
 }
 
 impl Job {
-    /// A periodic job that is there from the start and has no policy: fair share, highest priority, no
-    /// time-shift, no jitter, no flows for the packet engine. Change the fields that differ.
+    /// A periodic job with defaults: arrival at time 0, fair share, highest priority, no time-shift, no
+    /// jitter, and no flows for the packet engine.
     pub fn new(name: impl Into<String>, profile: Profile, crossings: Vec<Crossing>) -> Self {
         Self::with_work(
             name,
@@ -145,7 +148,7 @@ impl Job {
         )
     }
 
-    /// As [`new`](Self::new), of any work.
+    /// As [`new`](Self::new), with any work.
     pub fn with_work(name: impl Into<String>, work: Work) -> Self {
         Self {
             name: name.into(),
@@ -163,7 +166,7 @@ impl Job {
         }
     }
 
-    /// What a periodic job does.
+    /// The phases and flows of a periodic job; `None` for a training job.
     pub fn periodic(&self) -> Option<&Periodic> {
         match &self.work {
             Work::Periodic(periodic) => Some(periodic),
@@ -171,7 +174,7 @@ impl Job {
         }
     }
 
-    /// The same, to change it.
+    /// As [`periodic`](Self::periodic), mutable.
     pub fn periodic_mut(&mut self) -> Option<&mut Periodic> {
         match &mut self.work {
             Work::Periodic(periodic) => Some(periodic),
@@ -179,7 +182,7 @@ impl Job {
         }
     }
 
-    /// A periodic job with other crossings; a training job stays as it is.
+    /// The job with these crossings. A training job is returned unchanged.
     #[must_use]
     pub fn crossing(mut self, crossings: Vec<Crossing>) -> Self {
         if let Some(periodic) = self.periodic_mut() {
@@ -188,7 +191,7 @@ impl Job {
         self
     }
 
-    /// A periodic job with other flows; a training job stays as it is.
+    /// The job with these flows. A training job is returned unchanged.
     #[must_use]
     pub fn sending(mut self, flows: Vec<JobFlow>) -> Self {
         if let Some(periodic) = self.periodic_mut() {
@@ -197,7 +200,7 @@ impl Job {
         self
     }
 
-    /// What the ranks of a training job do.
+    /// The operations of a training job; `None` for a periodic job.
     pub fn training(&self) -> Option<&Training> {
         match &self.work {
             Work::Periodic(_) => None,

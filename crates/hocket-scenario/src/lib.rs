@@ -1,5 +1,5 @@
-//! What is simulated, valid by construction, and the tables that come out. An engine reads a
-//! `Scenario` and never checks it again; nothing here moves time.
+//! Scenarios, valid by construction, and the tables of a run. An engine reads a `Scenario` without
+//! checking it again; nothing in this crate advances time.
 
 pub mod closed_loop;
 pub mod collective;

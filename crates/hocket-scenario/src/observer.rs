@@ -1,4 +1,4 @@
-//! Who watches a run, whichever engine does it: rows as they fill tables, and how far the run is.
+//! The observer of a run on either engine, which receives rows and progress while the run continues.
 
 use std::ops::ControlFlow;
 
@@ -6,12 +6,12 @@ use hocket_des::Time;
 
 use crate::Table;
 
-/// The number of rows from which on an engine hands them on: some megabytes.
+/// The number of rows at which an engine passes them to the observer: some megabytes.
 pub const BATCH: usize = 1 << 16;
 
 /// Receives the rows and the progress of a run.
 pub trait Observer {
-    /// Takes rows of one table, never none; a table of the same name can come again and again.
+    /// Receives at least one row of a table. The rows of one table may arrive in several calls.
     fn on_table(&mut self, rows: Table);
 
     /// Progress callback; `Break` stops the run.
@@ -20,27 +20,27 @@ pub trait Observer {
     }
 }
 
-/// Keeps all tables, in the order in which they came.
+/// Keeps all tables, in order of arrival.
 impl Observer for Vec<Table> {
     fn on_table(&mut self, rows: Table) {
         self.push(rows);
     }
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Simulated time.
     pub time: Time,
-    /// Messages and iterations that are done.
+    /// Finished messages and iterations.
     pub done: u64,
-    /// Messages and iterations in all, if they have a number.
+    /// All messages and iterations of the run, if their number is known.
     pub total: Option<u64>,
-    /// Events so far.
+    /// Events handled so far.
     pub events: u64,
 }
 
-/// Hands `tables` to `observer`, empty ones left out.
+/// Passes the tables that have rows to `observer`.
 pub fn hand_on(tables: impl IntoIterator<Item = Table>, observer: &mut dyn Observer) {
     for table in tables.into_iter().filter(|table| table.rows() > 0) {
         observer.on_table(table);

@@ -1,27 +1,28 @@
-//! From the hosts that a job runs on to the links that its traffic loads.
+//! The links that a job's traffic crosses, from the hosts of its workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::routing::{RouteError, Routing};
 use crate::{Crossing, JobFlow, LinkId, NodeId, PathChoice};
 
-/// The flows of a ring over `workers`: worker i sends to worker i + 1, the last to the first. A worker and the
-/// next on one host need no network; one worker needs none at all. The label of the i-th edge is
-/// `first_label + i`.
+/// The flows of a ring over `workers`: worker i sends to worker i + 1, the last to the first. There is
+/// no flow between consecutive workers on one host. The label of the i-th edge is `first_label + i`.
 pub fn ring_flows(workers: &[NodeId], first_label: u64) -> Vec<JobFlow> {
     let next = workers.iter().cycle().skip(1);
     let edges = workers.iter().zip(next).zip(0_u64..);
+    // Edges are numbered before any is left out: an edge keeps its label, and so its path,
+    // whichever of the other workers share a host.
     edges
         .filter(|((from, to), _)| from != to)
         .map(|((&from, &to), edge)| JobFlow::new(from, to, first_label.wrapping_add(edge)))
         .collect()
 }
 
-/// The links that `flows` cross, in order of link. Of a sprayed flow those count that all its ways share: it
-/// loads each of the others with a part of itself, which a number of flows cannot say.
+/// The links that `flows` cross, in order of link. A sprayed flow counts only on the links that all
+/// its paths share: on the others it is a fraction of a flow, and [`Crossing`] counts whole ones.
 ///
 /// # Errors
-/// If a node is unknown, one cannot reach the other, or a pinned path does not lead there.
+/// If a node is unknown, a flow's destination is unreachable, or a pinned path does not lead to it.
 pub fn flow_crossings(
     flows: &[JobFlow],
     routing: &mut Routing<'_>,
@@ -37,17 +38,17 @@ pub fn flow_crossings(
 
 /// The links that a ring over `workers` crosses, in order of link: those of its [`ring_flows`].
 ///
-/// All edges of a ring all-reduce move at one rate, so a job's rate r loads a link that k of its
-/// edges take by k × r.
+/// All edges of a ring all-reduce move at one rate, so a job of rate r loads a link that k of its
+/// edges cross with k × r.
 ///
 /// # Errors
-/// If a worker's node is unknown, or one cannot reach the next.
+/// If a worker's node is unknown, or a worker cannot reach the next one.
 pub fn ring_crossings(
     workers: &[NodeId],
     routing: &mut Routing<'_>,
     first_label: u64,
 ) -> Result<Vec<Crossing>, RouteError> {
-    // A worker alone has no flow that would find out.
+    // Rings without flows, as that of a single worker, must not hide an unknown node.
     for &worker in workers {
         routing.route(worker, worker, first_label)?;
     }
@@ -62,10 +63,10 @@ fn certain_links(flow: &JobFlow, routing: &mut Routing<'_>) -> Result<Vec<LinkId
             Ok(path.clone())
         }
         PathChoice::Spray => {
-            let ways = routing.ways(flow.from, flow.to, flow.label)?;
-            let (first, others) = ways.split_first().expect("there is at least one way");
-            let others: Vec<BTreeSet<_>> = others.iter().map(|way| way.iter().collect()).collect();
-            let is_shared = |link: &&LinkId| others.iter().all(|way| way.contains(*link));
+            let paths = routing.paths(flow.from, flow.to, flow.label)?;
+            let (first, rest) = paths.split_first().expect("there is at least one path");
+            let rest: Vec<BTreeSet<_>> = rest.iter().map(|path| path.iter().collect()).collect();
+            let is_shared = |link: &&LinkId| rest.iter().all(|path| path.contains(*link));
             Ok(first.iter().filter(is_shared).copied().collect())
         }
     }
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_over_two_racks_crosses_the_spine_once_each_way() {
+    fn a_ring_over_two_racks_crosses_the_spine_once_in_each_direction() {
         let links = crossings(&[0, 1, 2, 3]);
         let spine: Vec<_> = links.iter().filter(|(name, _)| name.contains("spine")).collect();
         assert_eq!(spine.len(), 4);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sprayed_flow_counts_on_the_links_that_all_its_ways_share() {
+    fn a_sprayed_flow_counts_on_the_links_that_all_its_paths_share() {
         let fabric = leaf_spine(3);
         let flow =
             JobFlow { path: PathChoice::Spray, ..JobFlow::new(NodeId::new(0), NodeId::new(2), 0) };

@@ -1,32 +1,32 @@
-//! What a job does in one iteration, in its simplest form: a period with Up phases in it.
+//! One iteration of a periodic job: a period with Up phases.
 
 use hocket_des::{Bytes, Duration, Rate};
 use thiserror::Error;
 
-/// The most Up phases that one period may have. A real iteration has a handful; ten thousand mean
-/// that noise was taken for phases.
+/// The largest number of Up phases in a period. A real iteration has a handful; thousands mean that
+/// noise was taken for phases.
 pub const MAX_PHASES: usize = 1_000;
 
-/// An Up phase: from `start` within the period, `rate` for `duration` on an idle network.
+/// An Up phase: the job sends at `rate` for `duration` from `start` on, on an idle network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Phase {
     /// Offset of the phase from the start of the iteration.
     pub start: Duration,
     /// How long the phase lasts on an idle network.
     pub duration: Duration,
-    /// What the job sends on an idle network: it never asks for more.
+    /// The job's demand: it never sends faster, even if a link has more to give.
     pub rate: Rate,
 }
 
-/// One iteration of a job on an idle network: a period, and the Up phases in it in order of start,
-/// apart from each other and inside the period. What lies between them is Down: compute alone.
+/// One iteration of a job on an idle network: a period, and its Up phases in order of start, which
+/// lie within the period and do not overlap. Between them the job is Down: it only computes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
     period: Duration,
     phases: Vec<Phase>,
 }
 
-/// Why a period and its phases are not a profile. Phases are counted from 1 in messages.
+/// Why a period and its phases are not a profile. Messages count phases from 1, in order of start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ProfileError {
@@ -50,7 +50,7 @@ impl Phase {
         self.start + self.duration
     }
 
-    /// What the phase sends, rounded to the nearest byte.
+    /// The bytes that each flow sends in the phase, rounded to the nearest byte.
     pub fn bytes(self) -> Bytes {
         self.rate.bytes_in(self.duration)
     }
@@ -60,8 +60,8 @@ impl Profile {
     /// A profile of `phases` in any order within `period`.
     ///
     /// # Errors
-    /// If the period, a duration or a rate is zero, a phase reaches past the period, two phases
-    /// overlap, or there are more than [`MAX_PHASES`]. Phases are named by their place after sorting.
+    /// If the period, a duration or a rate is zero, a phase ends after the period, two phases
+    /// overlap, or there are more than [`MAX_PHASES`].
     pub fn new(period: Duration, mut phases: Vec<Phase>) -> Result<Self, ProfileError> {
         if period.is_zero() {
             return Err(ProfileError::ZeroPeriod);
@@ -80,6 +80,7 @@ impl Profile {
             if rate.is_zero() {
                 return Err(ProfileError::ZeroRate { phase: number });
             }
+            // Checked: the numbers are a user's, and their sum may exceed 64 bits.
             if start.checked_add(duration).is_none_or(|end| end > period) {
                 return Err(ProfileError::OutsidePeriod { phase: number, start, duration, period });
             }
@@ -106,12 +107,12 @@ impl Profile {
         &self.phases
     }
 
-    /// What one iteration sends.
+    /// The bytes that each flow sends in an iteration.
     pub fn bytes_per_iteration(&self) -> Bytes {
         self.phases.iter().map(|phase| phase.bytes()).sum()
     }
 
-    /// The time within one iteration in which the job sends.
+    /// The total duration of the Up phases.
     pub fn up_time(&self) -> Duration {
         self.phases.iter().map(|phase| phase.duration).sum()
     }

@@ -1,5 +1,5 @@
-//! Which links a flow takes: inside a server its scale-up switch; otherwise a pinned path, or one of the shortest
-//! ones, chosen hop by hop by a hash as ECMP does.
+//! Which links a flow takes: inside a server, those of its scale-up switch; otherwise a pinned path, or one of the
+//! shortest paths, chosen hop by hop by a hash, as ECMP does.
 
 mod distances;
 
@@ -11,23 +11,24 @@ use thiserror::Error;
 use self::distances::Distances;
 use crate::{Fabric, LinkId, NodeId};
 
-/// The most ways that packets of one flow are spread over.
-pub const MAX_WAYS: usize = 64;
+/// The largest number of paths over which one flow is sprayed.
+pub const MAX_PATHS: usize = 64;
 
-/// How a node chooses among equally short ways.
+/// How a node chooses among equally short paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcmpHash {
-    /// By both ends, the label and the node, through a 64-bit finaliser.
+    /// A 64-bit hash of source, destination, label and node.
     #[default]
     Mixed,
-    /// As HPCC-style simulators do: MurmurHash3 (x86, 32 bits) of both ends' addresses and the label's low 32 bits
-    /// (source port, and destination port × 65,536), seeded with the node's number, over the neighbours in
+    /// As in simulators derived from HPCC's: MurmurHash3 (x86, 32 bits) of both addresses and the label's low 32 bits
+    /// (source port, and destination port × 65,536), seeded with the node's number. It chooses among the neighbours in
     /// descending order of their numbers.
     Murmur3,
 }
 
-/// Routes over a fabric. Between hosts of one scale-up switch they lead over it, whatever else joins them and also while
-/// its links are down; no other route passes a scale-up switch. What is learnt about distances is kept.
+/// Routes over a fabric. Routes between hosts of one scale-up switch always take that switch, even if other cables join
+/// the hosts or its links are down; no other route passes a scale-up switch. Distances are cached until a link fails or
+/// comes back.
 #[derive(Clone, Debug)]
 pub struct Routing<'a> {
     fabric: &'a Fabric,
@@ -36,32 +37,32 @@ pub struct Routing<'a> {
     in_links: Vec<Vec<LinkId>>,
     distances: Distances,
     pinned: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
-    /// By link.
+    /// By link: whether it has failed.
     down: Vec<bool>,
 }
 
-/// Why a flow has no route, or a pinned path is none.
+/// Why a flow has no route, or why a pinned path is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum RouteError {
-    #[error("node {node} is not in the fabric, which has {nodes}, counted from 0")]
+    #[error("node {node} is not in the fabric, which has {nodes} nodes, counted from 0")]
     UnknownNode { node: u32, nodes: usize },
     #[error("no route from {from:?} to {to:?}")]
     Unreachable { from: String, to: String },
     #[error(
-        "the path from {from:?} to {to:?} takes link {link}; there are {links}, counted from 0"
+        "the path from {from:?} to {to:?} takes link {link}; there are {links} links, counted from 0"
     )]
     UnknownLink { from: String, to: String, link: u32, links: usize },
     #[error("the path from {from:?} to {to:?} breaks off at {at:?}")]
     Broken { from: String, to: String, at: String },
     #[error(
-        "the path from {from:?} to {to:?} takes {link:?}; between the two goes all over {scale_up:?}"
+        "the path from {from:?} to {to:?} takes {link:?}; all traffic between them takes scale-up switch {scale_up:?}"
     )]
     OffScaleUp { from: String, to: String, link: String, scale_up: String },
 }
 
 impl<'a> Routing<'a> {
-    /// Routes over `fabric`, none pinned.
+    /// Routes over `fabric` by the default hash, none pinned.
     pub fn new(fabric: &'a Fabric) -> Self {
         Self::with_hash(fabric, EcmpHash::default())
     }
@@ -75,6 +76,7 @@ impl<'a> Routing<'a> {
             in_links[link.to.index()].push(LinkId::from_index(index));
         }
         if hash == EcmpHash::Murmur3 {
+            // A stable sort: parallel links to one neighbour stay in the order of links.
             for links in &mut out_links {
                 links.sort_by_key(|link| Reverse(fabric.links()[link.index()].to));
             }
@@ -84,7 +86,7 @@ impl<'a> Routing<'a> {
         Self { fabric, hash, out_links, in_links, distances, pinned, down }
     }
 
-    /// Sends every flow from `from` to `to` over `path`, in place of the shortest paths.
+    /// Sends every flow from `from` to `to` over `path` instead of the shortest paths.
     ///
     /// # Errors
     /// As [`Self::check_path`].
@@ -94,7 +96,8 @@ impl<'a> Routing<'a> {
         Ok(())
     }
 
-    /// Takes a link out of all routes, also out of pinned paths, or puts it back.
+    /// Removes a link from all routes, or restores it. While a link of a pinned path is down, its flows take the shortest
+    /// paths.
     ///
     /// # Panics
     /// If the link is not in the fabric.
@@ -105,11 +108,11 @@ impl<'a> Routing<'a> {
         }
     }
 
-    /// Whether `path` leads from `from` to `to`.
+    /// Checks that `path` leads from `from` to `to`.
     ///
     /// # Errors
-    /// If a link is unknown, the links do not lead from `from` to `to` one after another, or not over the scale-up
-    /// switch that both are joined to.
+    /// If a link is unknown, if a link does not begin where the one before it ends, or if the path between two hosts of
+    /// one scale-up switch leaves that switch.
     pub fn check_path(&self, from: NodeId, to: NodeId, path: &[LinkId]) -> Result<(), RouteError> {
         let (from_name, to_name) = (self.name(from)?, self.name(to)?);
         let mut at = from;
@@ -139,14 +142,14 @@ impl<'a> Routing<'a> {
         Ok(())
     }
 
-    /// The links of a flow, in order; none where `from` is `to`. Among shortest paths the choice at
-    /// each node depends on `from`, `to`, `flow_label` and that node, and on nothing else: flows
-    /// with the same four always meet, as they do in a switch that hashes headers. The node is part
-    /// of the hash so that switches one after another do not all choose alike.
+    /// The links of a flow, in order; none where `from` is `to`. Among shortest paths, the choice at
+    /// each node depends only on `from`, `to`, `flow_label` and that node: flows in which all four are the
+    /// same take the same link, as in a switch that hashes headers. The node is part of the hash to
+    /// avoid polarisation, in which successive switches make the same choice.
     ///
     /// # Errors
-    /// If a node is unknown, or no path leads there without passing through a host, or inside a server without leaving
-    /// its scale-up switch.
+    /// If a node is unknown, or if no path exists. A path passes through no host, and between hosts of one scale-up
+    /// switch through nothing but that switch.
     pub fn route(
         &mut self,
         from: NodeId,
@@ -166,6 +169,7 @@ impl<'a> Routing<'a> {
         self.distances.learn(to, fabric, |node| {
             in_links[node.index()].iter().copied().filter(|link| !down[link.index()])
         });
+        // The distance of `from` itself is not known, as it may be a host: it follows from its links.
         let Some(mut left) = self.onward(from, to).map(|(_, left)| left + 1).min() else {
             return Err(RouteError::Unreachable { from: self.name(from)?, to: self.name(to)? });
         };
@@ -175,20 +179,20 @@ impl<'a> Routing<'a> {
             left -= 1;
             let mut choices = self.nearer(at, to, left);
             let count = choices.clone().count();
-            let place = if count == 1 { 0 } else { self.choose(from, to, at, flow_label, count) };
-            let choice = choices.nth(place).expect("the place lies below the count");
+            let chosen = if count == 1 { 0 } else { self.choose(from, to, at, flow_label, count) };
+            let choice = choices.nth(chosen).expect("the choice lies below the count");
             path.push(choice);
             at = self.fabric.links()[choice.index()].to;
         }
         Ok(path)
     }
 
-    /// The shortest ways that begin with the first link of [`Self::route`], in order of links: all, or the first
-    /// [`MAX_WAYS`]. Pinned paths are not looked at.
+    /// The shortest paths that begin with the first link of [`Self::route`], in order of links: all of them, or the first
+    /// [`MAX_PATHS`]. Pinned paths are ignored.
     ///
     /// # Errors
     /// As [`Self::route`].
-    pub fn ways(
+    pub fn paths(
         &mut self,
         from: NodeId,
         to: NodeId,
@@ -201,36 +205,40 @@ impl<'a> Routing<'a> {
         }
         let first = first?;
         let Some(&nic) = first.first() else { return Ok(vec![first]) };
-        let mut ways = Vec::new();
+        let mut paths = Vec::new();
+        // Depth first, so that at most one list of siblings for each hop is kept, however many paths there are.
         let mut unfinished = vec![vec![nic]];
-        while let Some(way) = unfinished.pop() {
-            let left = (first.len() - way.len()) as u32;
+        while let Some(path) = unfinished.pop() {
+            let left = (first.len() - path.len()) as u32;
             if left == 0 {
-                ways.push(way);
-                if ways.len() == MAX_WAYS {
+                paths.push(path);
+                if paths.len() == MAX_PATHS {
                     break;
                 }
                 continue;
             }
-            let at = self.fabric.links()[way[way.len() - 1].index()].to;
-            let place = unfinished.len();
+            let at = self.fabric.links()[path[path.len() - 1].index()].to;
+            let siblings = unfinished.len();
             for link in self.nearer(at, to, left - 1) {
-                unfinished.push(way.iter().copied().chain([link]).collect());
+                unfinished.push(path.iter().copied().chain([link]).collect());
             }
-            unfinished[place..].reverse();
+            // A stack returns the last one first; reversed, paths come in order of links.
+            unfinished[siblings..].reverse();
         }
-        Ok(ways)
+        Ok(paths)
     }
 
-    // The links out of `at` from whose end it takes `left` more to `to`.
+    // The links out of `at` whose ends are `left` hops from `to`.
     fn nearer(&self, at: NodeId, to: NodeId, left: u32) -> impl Iterator<Item = LinkId> + Clone {
         self.onward(at, to).filter(move |&(_, more)| more == left).map(|(link, _)| link)
     }
 
-    // The links out of `at` that lead on to `to`, each with how many it takes from its end.
+    // The links out of `at` that lead to `to`, each with the number of hops from its end.
     fn onward(&self, at: NodeId, to: NodeId) -> impl Iterator<Item = (LinkId, u32)> + Clone {
         let scale_up = self.fabric.scale_up_between(at, to);
         let distance = self.distances.to(to);
+        // Distances cover switches only. Inside a server, the scale-up switch is the only next hop, also where a cable
+        // joins both hosts, and it leads on only while its own link to `to` is up.
         let left = move |next: NodeId| match scale_up {
             Some(switch) if switch != at && switch != to => {
                 (next == switch && self.is_joined(switch, to)).then_some(1)
@@ -276,14 +284,15 @@ impl<'a> Routing<'a> {
     fn name_of(&self, node: NodeId) -> Result<&str, RouteError> {
         let nodes = self.fabric.nodes();
         match nodes.get(node.index()) {
-            Some(found) => Ok(&found.name),
+            Some(node) => Ok(&node.name),
             None => Err(RouteError::UnknownNode { node: node.code(), nodes: nodes.len() }),
         }
     }
 }
 
-// MurmurHash3's 64-bit finaliser (Appleby, 2011) over one value after another: every input bit
-// reaches every output bit, so that a remainder by any number of links is even.
+// MurmurHash3's 64-bit finaliser (Appleby, 2011), applied to one value after another: every input bit
+// affects every output bit, so that remainders by any number of links are evenly distributed. The factor
+// is 2^64 ÷ the golden ratio: it spreads small numbers, as those of nodes are, over all bits.
 fn mixed_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
     nodes.into_iter().map(u64::from).chain([flow_label]).fold(
         0x9e37_79b9_7f4a_7c15,
@@ -296,7 +305,7 @@ fn mixed_hash(nodes: [u32; 3], flow_label: u64) -> u64 {
     )
 }
 
-// The address that HPCC-style simulators give a node.
+// The address of a node in HPCC's simulator (`node_id_to_ip` in its `third.cc`).
 fn address(node: NodeId) -> u32 {
     0x0b00_0001 + (node.code() / 256) * 0x1_0000 + (node.code() % 256) * 0x100
 }
@@ -307,6 +316,7 @@ fn murmur3(words: [u32; 3], seed: u32) -> u32 {
         let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
         (state ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
     });
+    // The length in bytes is part of the hash.
     let mut hash = mixed ^ 12;
     hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
@@ -357,7 +367,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn flows_spread_evenly_over_equal_paths_and_each_stays_on_its_own() {
+    fn flows_spread_evenly_over_equal_paths_and_each_keeps_its_path() {
         let fabric = leaf_spine(4);
         let mut routing = Routing::new(&fabric);
         let mut counts = BTreeMap::new();
@@ -372,15 +382,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_ways_of_a_flow_are_all_shortest_ones() {
+    fn the_paths_of_a_flow_are_all_shortest_paths() {
         let fabric = leaf_spine(3);
         let mut routing = Routing::new(&fabric);
-        let ways = routing.ways(NodeId::new(0), NodeId::new(2), 5).unwrap();
-        let spines: Vec<_> = ways.iter().map(|way| names(&fabric, way)[1].clone()).collect();
+        let paths = routing.paths(NodeId::new(0), NodeId::new(2), 5).unwrap();
+        let spines: Vec<_> = paths.iter().map(|path| names(&fabric, path)[1].clone()).collect();
         assert_eq!(spines, ["rack0->spine0", "rack0->spine1", "rack0->spine2"]);
-        assert!(ways.contains(&routing.route(NodeId::new(0), NodeId::new(2), 5).unwrap()));
-        let within = routing.ways(NodeId::new(0), NodeId::new(1), 5).unwrap();
-        assert_eq!(within.len(), 1);
+        assert!(paths.contains(&routing.route(NodeId::new(0), NodeId::new(2), 5).unwrap()));
+        let within_rack = routing.paths(NodeId::new(0), NodeId::new(1), 5).unwrap();
+        assert_eq!(within_rack.len(), 1);
     }
 
     #[test]
@@ -440,7 +450,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn inside_a_server_the_way_is_its_scale_up_switch_and_between_servers_none_passes_one() {
+    fn paths_inside_a_server_take_its_scale_up_switch_and_paths_between_servers_take_none() {
         let fabric = servers();
         for hash in [EcmpHash::Mixed, EcmpHash::Murmur3] {
             let mut routing = Routing::with_hash(&fabric, hash);
@@ -460,15 +470,15 @@ pub(crate) mod tests {
             // Two lanes in, two out: 100 each, and five standard deviations of a fair draw are 43.
             assert_eq!(lanes.len(), 4);
             assert!(lanes.values().all(|count| count.abs_diff(100) < 43), "{lanes:?}");
-            let ways = routing.ways(NodeId::new(2), NodeId::new(3), 0).unwrap();
-            assert_eq!(ways.len(), 2);
-            assert!(ways.iter().flatten().all(|&link| fabric.is_scale_up(link)));
-            assert_eq!(ways[0][0], ways[1][0], "all begin with the link that the hash chose");
+            let paths = routing.paths(NodeId::new(2), NodeId::new(3), 0).unwrap();
+            assert_eq!(paths.len(), 2);
+            assert!(paths.iter().flatten().all(|&link| fabric.is_scale_up(link)));
+            assert_eq!(paths[0][0], paths[1][0], "all begin with the link that the hash chose");
         }
     }
 
     #[test]
-    fn a_scale_up_switch_itself_is_reached_from_its_own_server_alone() {
+    fn a_scale_up_switch_is_reached_only_from_its_own_server() {
         let fabric = servers();
         let mut routing = Routing::new(&fabric);
         let mut hops =
@@ -478,7 +488,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_its_scale_up_links_a_server_has_no_way_inside_and_keeps_those_outside() {
+    fn a_host_without_scale_up_links_reaches_other_servers_only() {
         let fabric = servers();
         let mut routing = Routing::new(&fabric);
         let (from, to) = (NodeId::new(0), NodeId::new(1));
@@ -501,7 +511,7 @@ pub(crate) mod tests {
         let error = routing.pin(from, to, path(["s0:0->tor0", "tor0->s0:1"])).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the path from \"s0:0\" to \"s0:1\" takes \"s0:0->tor0\"; between the two goes all over \"nv0\""
+            "the path from \"s0:0\" to \"s0:1\" takes \"s0:0->tor0\"; all traffic between them takes scale-up switch \"nv0\""
         );
         let lanes = path(["s0:0->nv0/2", "nv0->s0:1"]);
         routing.pin(from, to, lanes.clone()).unwrap();

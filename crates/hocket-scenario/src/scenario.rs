@@ -1,4 +1,4 @@
-//! All that an engine needs to run, checked once: a fabric, jobs on it, queues, a seed and an end.
+//! The input of an engine, checked once: a fabric, jobs on it, queues, a seed and an end.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,21 +12,21 @@ use crate::{
     RouteError, Routing, Training, Transfer, Transport, WindowRule, Work,
 };
 
-/// The most jobs of one run.
+/// The largest number of jobs in a run. It bounds, with [`MAX_FLOWS`], the weights on a link: see [`MAX_RATE`].
 pub const MAX_JOBS: usize = 1 << 16;
-/// The most flows of one job on one link.
+/// The largest number of flows of one job on one link.
 pub const MAX_FLOWS: u32 = 1 << 16;
 
-/// When a run ends: at whichever comes first.
+/// When a run ends: at the earlier of the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stop {
-    /// A job leaves after this many iterations, unless it has a number of its own.
+    /// A job leaves after this many iterations, unless its own number overrides it.
     pub iterations: Option<u64>,
-    /// The run ends here, in the middle of what is under way.
+    /// The run ends here, even in the middle of iterations.
     pub until: Option<Time>,
 }
 
-/// What is simulated. A run is a pure function of it.
+/// What is simulated. A run is a pure function of it and the engine's options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     fabric: Fabric,
@@ -37,7 +37,7 @@ pub struct Scenario {
     stop: Stop,
 }
 
-/// Why fabric, jobs and end are not a scenario.
+/// Why fabric, jobs and end do not form a scenario.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ScenarioError {
@@ -45,19 +45,19 @@ pub enum ScenarioError {
     NoJob,
     #[error("{found} jobs; a scenario has at most {MAX_JOBS}")]
     TooManyJobs { found: usize },
-    #[error("job {job:?} is named twice; a name is unique")]
+    #[error("two jobs are named {job:?}; names must be unique")]
     DuplicateJob { job: String },
     #[error("0 priority queues; a link has at least 1")]
     NoQueue,
-    #[error("job {job:?} has no end: give it a number of iterations, or the run an end")]
+    #[error("job {job:?} never ends; give the job a number of iterations, or the run an end")]
     NoEnd { job: String },
     #[error("job {job:?} has 0 iterations; it has at least 1")]
     NoIteration { job: String },
-    #[error("job {job:?} crosses link {link}; there are {links}, counted from 0")]
+    #[error("job {job:?} crosses link {link}; there are {links} links, counted from 0")]
     UnknownLink { job: String, link: u32, links: usize },
-    #[error("job {job:?} lists link {link:?} twice; add up its flows")]
+    #[error("job {job:?} lists link {link:?} twice; list it once, with the sum of the flows")]
     DuplicateLink { job: String, link: String },
-    #[error("job {job:?} has {flows} flows on link {link:?}; from 1 to {MAX_FLOWS} are possible")]
+    #[error("job {job:?} has {flows} flows on link {link:?}; 1 to {MAX_FLOWS} are possible")]
     FlowsOutOfRange { job: String, link: String, flows: u32 },
     #[error("job {job:?}: phase {phase} has a rate of {rate}; at most {MAX_RATE} is possible")]
     RateTooHigh { job: String, phase: usize, rate: Rate },
@@ -65,46 +65,46 @@ pub enum ScenarioError {
     TooManyBytes { job: String, bytes: u128 },
     #[error("job {job:?} has a jitter of {jitter}; it must lie between 0 and 1")]
     JitterOutOfRange { job: String, jitter: f64 },
-    #[error("job {job:?} re-adjusts but has no time-shift to keep; give it one, 0 if need be")]
+    #[error("job {job:?} re-adjusts but has no time-shift; give it one, which may be 0")]
     NothingToKeep { job: String },
     #[error("job {job:?} re-adjusts; only periodic jobs have slots to return to")]
     NoSlots { job: String },
     #[error(
-        "job {job:?}: rank {rank} has nothing to do that takes time in an iteration; a compute above 0, a message and a collective of several ranks do"
+        "job {job:?}: the iterations of rank {rank} take no time; give it a compute above 0, a message, or a collective of several ranks"
     )]
     Idle { job: String, rank: u32 },
     #[error("job {job:?} is padded to {pad_to}, less than its period of {period}")]
     PadTooShort { job: String, pad_to: Duration, period: Duration },
-    #[error("{whose}: node {node} is not in the fabric, which has {nodes}, counted from 0")]
-    UnknownNode { whose: Whose, node: u32, nodes: usize },
-    #[error("{whose}: {node:?} is a switch; flows start and end at hosts")]
-    NotAHost { whose: Whose, node: String },
-    #[error("{whose}: a flow from {node:?} to itself; its ends must differ")]
-    ToItself { whose: Whose, node: String },
-    #[error("{whose}: the path passes through host {node:?}; only switches pass packets on")]
-    ThroughHost { whose: Whose, node: String },
-    #[error("{whose}: {error}")]
-    Route { whose: Whose, error: RouteError },
-    #[error("{whose}: {error}")]
-    Parameter { whose: Whose, error: ParameterError },
-    #[error("{whose}: a window of 0 bytes; it has at least 1")]
-    ZeroWindow { whose: Whose },
+    #[error("{owner}: node {node} is not in the fabric, which has {nodes} nodes, counted from 0")]
+    UnknownNode { owner: FlowOwner, node: u32, nodes: usize },
+    #[error("{owner}: {node:?} is a switch; flows start and end at hosts")]
+    NotAHost { owner: FlowOwner, node: String },
+    #[error("{owner}: a flow from {node:?} to itself; sender and receiver must differ")]
+    ToItself { owner: FlowOwner, node: String },
+    #[error("{owner}: the path passes through host {node:?}; only switches forward packets")]
+    ThroughHost { owner: FlowOwner, node: String },
+    #[error("{owner}: {error}")]
+    Route { owner: FlowOwner, error: RouteError },
+    #[error("{owner}: {error}")]
+    Parameter { owner: FlowOwner, error: ParameterError },
+    #[error("{owner}: a window of 0 bytes; it has at least 1")]
+    ZeroWindow { owner: FlowOwner },
     #[error("transfer {transfer} has 0 bytes; it has at least 1")]
     EmptyTransfer { transfer: usize },
-    #[error("transfer {transfer} is of job {job}; there are {jobs}, counted from 0")]
+    #[error("transfer {transfer} belongs to job {job}; there are {jobs} jobs, counted from 0")]
     UnknownJob { transfer: usize, job: u32, jobs: usize },
 }
 
-/// Whose flow is at fault.
+/// The owner of an invalid flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// One of the job of this name.
+pub enum FlowOwner {
+    /// The job of this name.
     Job(String),
-    /// That of the transfer of this number, counted from 1.
+    /// The transfer of this number, counted from 1.
     Transfer(usize),
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for FlowOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Job(name) => write!(f, "job {name:?}"),
@@ -118,9 +118,8 @@ impl Scenario {
     /// order.
     ///
     /// # Errors
-    /// If there is no job, no queue or no end, a name stands twice, or a job crosses links that
-    /// are not there, has flows that lead nowhere or has a policy out of range: the first such thing,
-    /// named with its value.
+    /// If there is no job, queue or end; if two jobs have the same name; or if a job crosses unknown links, has
+    /// a flow without a route, or has a policy out of range. The first error is reported.
     pub fn new(
         fabric: Fabric,
         jobs: Vec<Job>,
@@ -131,10 +130,10 @@ impl Scenario {
         Self::with_transfers(fabric, jobs, Vec::new(), priority_queues, seed, stop)
     }
 
-    /// A scenario of `jobs` and of `transfers`, either of which may be empty.
+    /// A scenario of `jobs` and `transfers`, one of which may be empty.
     ///
     /// # Errors
-    /// As [`Self::new`]; and if a transfer has no bytes, leads nowhere or has a policy out of range.
+    /// As [`Self::new`]; also if a transfer has no bytes, no route, an unknown job or a policy out of range.
     pub fn with_transfers(
         fabric: Fabric,
         jobs: Vec<Job>,
@@ -161,21 +160,22 @@ impl Scenario {
             check_crossings(job, &fabric)?;
             check_policy(job)?;
         }
+        // After all cheap checks: each flow needs a route.
         let mut flows = FlowCheck::new(&fabric);
         for job in &jobs {
-            let whose = || Whose::Job(job.name.clone());
+            let owner = || FlowOwner::Job(job.name.clone());
             match &job.work {
                 Work::Periodic(periodic) => {
                     for flow in &periodic.flows {
-                        flows.check(flow, &job.transport, &whose)?;
+                        flows.check(flow, &job.transport, &owner)?;
                     }
                 }
-                Work::Training(training) => flows.check_training(job, training, &whose)?,
+                Work::Training(training) => flows.check_training(job, training, &owner)?,
             }
         }
         for (index, transfer) in transfers.iter().enumerate() {
             check_transfer(index + 1, transfer, jobs.len())?;
-            flows.check(&transfer.flow, &transfer.transport, &|| Whose::Transfer(index + 1))?;
+            flows.check(&transfer.flow, &transfer.transport, &|| FlowOwner::Transfer(index + 1))?;
         }
         Ok(Self { fabric, jobs, transfers, priority_queues, seed, stop })
     }
@@ -190,29 +190,29 @@ impl Scenario {
         &self.jobs
     }
 
-    /// What is sent once besides.
+    /// Messages that are sent once, in addition to those of jobs.
     pub fn transfers(&self) -> &[Transfer] {
         &self.transfers
     }
 
-    /// Every random stream of the run comes from this.
+    /// The seed of all random streams of the run.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// When the run is cut off, if it is.
+    /// When the run ends at the latest, if that is limited.
     pub fn until(&self) -> Option<Time> {
         self.stop.until
     }
 
-    /// After how many iterations a job leaves; `None` if only [`until`](Self::until) ends it.
+    /// The number of iterations after which a job leaves; `None` if only [`until`](Self::until) ends it.
     pub fn iterations(&self, job: JobId) -> Option<u64> {
         self.jobs[job.index()].iterations.or(self.stop.iterations)
     }
 
-    /// The queue that serves a job, 0 first. Switches have few queues: priorities beyond the last
-    /// queue share it, and their jobs then share by [`Share`](crate::Share) (HotNets'22 section
-    /// 4(ii) names the limit and leaves open what happens there).
+    /// The queue that serves a job; queue 0 goes first. Switches have few queues: all priorities beyond the last
+    /// queue use it, where their jobs share by [`Share`](crate::Share). (HotNets'22 section 4(ii) mentions the
+    /// limit but does not specify what happens beyond it.)
     pub fn queue(&self, job: JobId) -> u8 {
         self.queue_of(self.jobs[job.index()].priority)
     }
@@ -222,7 +222,7 @@ impl Scenario {
         priority.min(self.priority_queues - 1)
     }
 
-    /// How many jobs each queue serves, anywhere in the fabric.
+    /// The number of jobs that each queue serves, anywhere in the fabric.
     pub fn jobs_per_queue(&self) -> Vec<usize> {
         let mut counts = vec![0; usize::from(self.priority_queues)];
         for index in 0..self.jobs.len() {
@@ -231,17 +231,17 @@ impl Scenario {
         counts
     }
 
-    /// Every job, in order.
+    /// The ids of all jobs, in order.
     pub fn job_ids(&self) -> impl Iterator<Item = JobId> {
         (0..self.jobs.len()).map(JobId::from_index)
     }
 }
 
-/// Whether flows can be sent, each host and route looked at once.
+/// Checks that flows have hosts, routes and valid parameters.
 struct FlowCheck<'a> {
     fabric: &'a Fabric,
     routing: Routing<'a>,
-    /// By node: the slowest link that leaves it.
+    /// By node: the rate of the slowest link that leaves it.
     nic: Vec<Option<Rate>>,
 }
 
@@ -259,76 +259,81 @@ impl<'a> FlowCheck<'a> {
         &mut self,
         flow: &JobFlow,
         transport: &Transport,
-        whose: &dyn Fn() -> Whose,
+        owner: &dyn Fn() -> FlowOwner,
     ) -> Result<(), ScenarioError> {
         for end in [flow.from, flow.to] {
-            self.check_host(end, whose)?;
+            self.check_host(end, owner)?;
         }
         if flow.from == flow.to {
             let node = self.fabric.nodes()[flow.from.index()].name.clone();
-            return Err(ScenarioError::ToItself { whose: whose(), node });
+            return Err(ScenarioError::ToItself { owner: owner(), node });
         }
         let reached = match &flow.path {
             PathChoice::Pinned(path) => self.routing.check_path(flow.from, flow.to, path),
             PathChoice::Ecmp | PathChoice::Spray => self.reach(flow.from, flow.to),
         };
-        let answered = reached.and_then(|()| self.reach(flow.to, flow.from));
-        answered.map_err(|error| ScenarioError::Route { whose: whose(), error })?;
+        // Acknowledgements need a route as well.
+        let reached_back = reached.and_then(|()| self.reach(flow.to, flow.from));
+        reached_back.map_err(|error| ScenarioError::Route { owner: owner(), error })?;
         if let PathChoice::Pinned(path) = &flow.path
             && let Some(node) = self.host_on(path)
         {
-            return Err(ScenarioError::ThroughHost { whose: whose(), node });
+            return Err(ScenarioError::ThroughHost { owner: owner(), node });
         }
+        // The slowest of several NICs: rates within its limit are valid on whichever NIC ECMP chooses.
         let line_rate = self.nic[flow.from.index()].expect("a route leaves the host by a link");
         let valid = transport.policy.validate(line_rate);
-        valid.map_err(|error| ScenarioError::Parameter { whose: whose(), error })?;
+        valid.map_err(|error| ScenarioError::Parameter { owner: owner(), error })?;
         if transport.window() == WindowRule::Bytes(0) {
-            return Err(ScenarioError::ZeroWindow { whose: whose() });
+            return Err(ScenarioError::ZeroWindow { owner: owner() });
         }
         Ok(())
     }
 
-    // The hosts of all ranks, and the ways between those that send to each other.
+    // Checks the hosts of all ranks, and the paths between ranks that send to each other.
     fn check_training(
         &mut self,
         job: &Job,
         training: &Training,
-        whose: &dyn Fn() -> Whose,
+        owner: &dyn Fn() -> FlowOwner,
     ) -> Result<(), ScenarioError> {
         let hosts = &training.spec().hosts;
+        // A single rank sends nothing, so that no pair would reveal an invalid host.
         if let [host] = hosts[..] {
-            self.check_host(host, whose)?;
+            self.check_host(host, owner)?;
         }
         for (from, to) in training.pairs() {
             let ends = [from, to].map(|rank| hosts[rank as usize]);
             let flow = training.flow(ends, 0, self.fabric);
-            self.check(&flow, training.transport(&job.transport, ends, self.fabric), whose)?;
+            self.check(&flow, training.transport(&job.transport, ends, self.fabric), owner)?;
         }
         Ok(())
     }
 
-    fn check_host(&self, host: NodeId, whose: &dyn Fn() -> Whose) -> Result<(), ScenarioError> {
+    fn check_host(&self, host: NodeId, owner: &dyn Fn() -> FlowOwner) -> Result<(), ScenarioError> {
         let nodes = self.fabric.nodes();
         match nodes.get(host.index()) {
             None => {
-                let (whose, node, nodes) = (whose(), host.code(), nodes.len());
-                Err(ScenarioError::UnknownNode { whose, node, nodes })
+                let (owner, node, nodes) = (owner(), host.code(), nodes.len());
+                Err(ScenarioError::UnknownNode { owner, node, nodes })
             }
             Some(node) if node.kind != NodeKind::Host => {
-                Err(ScenarioError::NotAHost { whose: whose(), node: node.name.clone() })
+                Err(ScenarioError::NotAHost { owner: owner(), node: node.name.clone() })
             }
             Some(_) => Ok(()),
         }
     }
 
     fn host_on(&self, path: &[LinkId]) -> Option<String> {
-        let (_, on_the_way) = path.split_last()?;
-        let ends = on_the_way.iter().map(|link| self.fabric.links()[link.index()].to);
+        // The last link ends at the receiver, which is a host.
+        let (_, inner_links) = path.split_last()?;
+        let ends = inner_links.iter().map(|link| self.fabric.links()[link.index()].to);
         let mut nodes = ends.map(|node| &self.fabric.nodes()[node.index()]);
         nodes.find(|node| node.kind == NodeKind::Host).map(|node| node.name.clone())
     }
 
     fn reach(&mut self, from: NodeId, to: NodeId) -> Result<(), RouteError> {
+        // Whether a route exists does not depend on the label.
         self.routing.route(from, to, 0).map(|_| ())
     }
 }
@@ -411,7 +416,7 @@ fn check_profile(job: &Job, profile: &Profile) -> Result<(), ScenarioError> {
     }
 }
 
-// Wider than `Profile::bytes_per_iteration`, which holds only what this has let through.
+// In 128 bits, unlike `Profile::bytes_per_iteration`, whose result is only known to fit after this check.
 fn bytes_per_iteration(phases: &[Phase]) -> u128 {
     let picobits_per_byte = 8_000_000_000_000;
     let picobits =
@@ -457,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_gets_wrong_is_named_with_its_value() {
+    fn an_invalid_job_is_named_with_its_value() {
         let error = |change: fn(&mut Job)| {
             let mut job = job("a");
             change(&mut job);
@@ -465,11 +470,11 @@ mod tests {
         };
         assert_eq!(
             error(|job| first_crossing(job).link = LinkId::new(3)),
-            "job \"a\" crosses link 3; there are 1, counted from 0"
+            "job \"a\" crosses link 3; there are 1 links, counted from 0"
         );
         assert_eq!(
             error(|job| first_crossing(job).flows = 0),
-            "job \"a\" has 0 flows on link \"link\"; from 1 to 65536 are possible"
+            "job \"a\" has 0 flows on link \"link\"; 1 to 65536 are possible"
         );
         assert_eq!(
             error(|job| job.jitter = f64::NAN),
@@ -485,12 +490,12 @@ mod tests {
         );
         assert_eq!(
             error(|job| job.readjust = true),
-            "job \"a\" re-adjusts but has no time-shift to keep; give it one, 0 if need be"
+            "job \"a\" re-adjusts but has no time-shift; give it one, which may be 0"
         );
     }
 
     #[test]
-    fn an_iteration_of_more_bytes_than_can_be_counted_is_refused() {
+    fn an_iteration_of_too_many_bytes_is_refused() {
         let (start, duration) = (Duration::ZERO, Duration::from_secs(10_000_000));
         let profile = Profile::new(duration, vec![Phase { start, duration, rate: MAX_RATE }]);
         let endless = Job::new("a", profile.unwrap(), Vec::new());
@@ -501,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_leads_nowhere_is_refused_with_its_owner() {
+    fn a_flow_without_a_valid_route_is_refused_with_its_owner() {
         let fabric = || crate::routing::tests::leaf_spine(1);
         let error = |flow: JobFlow| {
             let jobs = vec![job("a").crossing(Vec::new()).sending(vec![flow])];
@@ -511,7 +516,7 @@ mod tests {
         let flow = |from, to| JobFlow::new(NodeId::new(from), NodeId::new(to), 0);
         assert_eq!(
             error(flow(0, 99)),
-            "job \"a\": node 99 is not in the fabric, which has 7, counted from 0"
+            "job \"a\": node 99 is not in the fabric, which has 7 nodes, counted from 0"
         );
         assert_eq!(
             error(flow(0, 4)),
@@ -519,24 +524,23 @@ mod tests {
         );
         assert_eq!(
             error(flow(1, 1)),
-            "job \"a\": a flow from \"host1\" to itself; its ends must differ"
+            "job \"a\": a flow from \"host1\" to itself; sender and receiver must differ"
         );
         let path = PathChoice::Pinned(vec![LinkId::new(0)]);
         assert_eq!(
             error(JobFlow { path, ..flow(0, 1) }),
             "job \"a\": the path from \"host0\" to \"host1\" breaks off at \"rack0\""
         );
-        // Over host 1 and back, by cables 0 and 1.
-        // Over host 1 and back.
+        // Through host 1.
         let path = PathChoice::Pinned([0, 3, 2, 8, 11, 5].map(LinkId::new).to_vec());
         assert_eq!(
             error(JobFlow { path, ..flow(0, 2) }),
-            "job \"a\": the path passes through host \"host1\"; only switches pass packets on"
+            "job \"a\": the path passes through host \"host1\"; only switches forward packets"
         );
     }
 
     #[test]
-    fn what_a_transfer_gets_wrong_is_named_with_its_number() {
+    fn an_invalid_transfer_is_named_with_its_number() {
         let transfer = |bytes, job, window| Transfer {
             flow: JobFlow::new(NodeId::new(0), NodeId::new(1), 0),
             bytes: Bytes::new(bytes),
@@ -557,7 +561,7 @@ mod tests {
         );
         assert_eq!(
             error(transfer(1, Some(JobId::new(2)), WindowRule::Unlimited)),
-            "transfer 1 is of job 2; there are 0, counted from 0"
+            "transfer 1 belongs to job 2; there are 0 jobs, counted from 0"
         );
         assert_eq!(
             error(transfer(1, None, WindowRule::Bytes(0))),
@@ -568,7 +572,7 @@ mod tests {
     #[test]
     fn two_jobs_of_one_name_are_refused() {
         let error = scenario(vec![job("a"), job("a")]).unwrap_err();
-        assert_eq!(error.to_string(), "job \"a\" is named twice; a name is unique");
+        assert_eq!(error.to_string(), "two jobs are named \"a\"; names must be unique");
     }
 
     #[test]
@@ -577,7 +581,7 @@ mod tests {
         let error = Scenario::new(fabric, vec![job("a")], 1, 1, Stop::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "job \"a\" has no end: give it a number of iterations, or the run an end"
+            "job \"a\" never ends; give the job a number of iterations, or the run an end"
         );
     }
 }

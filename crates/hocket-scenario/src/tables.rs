@@ -1,5 +1,5 @@
-//! What comes out of a run, the same from both engines: an engine records rows, and `Records`
-//! turns them into columns with units in their names.
+//! The tables of a run, the same for both engines: an engine records rows, and `Records` converts
+//! them into columns with units in their names.
 
 mod columns;
 mod rows;
@@ -17,8 +17,8 @@ pub use rows::{
     RankRow, RateRow,
 };
 
-/// The rows of a run in the order of events. They can be taken out while the run goes on
-/// ([`Self::take_tables`]); what the table `jobs` says is kept beside them.
+/// The rows of a run in the order of events. They can be taken out during the run
+/// ([`Self::take_tables`]); what the table `jobs` summarises is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Records {
     /// In order of end.
@@ -39,30 +39,31 @@ pub struct Records {
     pub collectives: Vec<CollectiveRow>,
     /// By job.
     pub jobs: Vec<JobCounters>,
-    /// By job: what the rows that were taken out said.
+    /// By job: a summary of the rows that were taken out.
     summaries: Vec<JobSummary>,
 }
 
-/// What is kept of a job's iterations and adjustments: 8 bytes of each iteration, for the percentiles.
+/// A summary of a job's iterations and adjustments.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct JobSummary {
+    /// Exact percentiles need every duration: 8 bytes for each iteration.
     durations: Vec<Duration>,
     communication_ps: u128,
-    /// Without the wait before the first iteration.
+    /// Excludes the wait before the first iteration, which is the time-shift.
     delayed_ps: u128,
     adjustments: u64,
 }
 
-/// All tables of a run. Rows stand in the order of events; those of `links` and `jobs` in the order
-/// of the scenario.
+/// All tables of a run. Rows are in the order of events, those of `links` and `jobs` in the order of
+/// the scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tables {
     /// `job, iteration, start_s, end_s, iteration_s, communication_s, compute_s, delayed_s`:
-    /// finished iterations; `iteration_s` runs from start to end, `delayed_s` is the wait before.
+    /// finished iterations; `iteration_s` is the time from start to end, `delayed_s` the wait before.
     pub iterations: Table,
     /// `job, iteration, phase, start_s, end_s, bytes, mean_rate_bps`: finished Up phases, per flow.
     pub phases: Table,
-    /// `job, start_s, rate_bps`: a step function per job, per flow.
+    /// `job, start_s, rate_bps`: for each job, the rate of its flows as a step function.
     pub rates: Table,
     /// `link, job, bytes, utilisation, busy_s`.
     pub links: Table,
@@ -71,24 +72,25 @@ pub struct Tables {
     /// `job, iteration, rank, host, start_s, end_s, compute_s, exposed_s`: finished iterations of each rank of a training
     /// job; `exposed_s` is the time in which nothing was computed while something was communicated.
     pub ranks: Table,
-    /// `job, iteration, rank, operation, name, kind, start_s, end_s`: of the iterations that are recorded so closely.
+    /// `job, iteration, rank, operation, name, kind, start_s, end_s`: finished operations of the iterations for which they
+    /// are recorded.
     pub operations: Table,
     /// `job, iteration, name, kind, algorithm, ranks, group, bytes, start_s, end_s, time_s, algbw_bps, busbw_bps`: from the
-    /// first rank that comes to it to the last that is done, and in `time_s` the mean over ranks of their own time, as nccl-tests
-    /// measure it; groups of one rank left out.
+    /// first rank that joins to the last that is done; `time_s` is the mean over ranks of the time from joining to being done,
+    /// as nccl-tests measures it. Groups of one rank are left out.
     pub collectives: Table,
     /// `job, iterations, mean_iteration_s, p50_iteration_s, p90_iteration_s, p99_iteration_s,
     /// mean_communication_s, mean_delayed_s, time_shift_s, adjustments, policy_acted`: percentiles by
-    /// nearest rank; they and the means are missing for a job without a finished iteration. `mean_delayed_s` leaves the first
-    /// iteration out, so that `mean_iteration_s + mean_delayed_s` is what an iteration costs in the
+    /// nearest rank; they and the means are missing for a job without a finished iteration. `mean_delayed_s` excludes the first
+    /// iteration, so that `mean_iteration_s + mean_delayed_s` is the total cost of an iteration in the
     /// long run.
     pub jobs: Table,
 }
 
-/// What a run does or records, and has tables for.
+/// The features of a run that add tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableGroup {
-    /// Messages on the packet engine, and what its ports and switches saw.
+    /// The packet engine: messages, ports and switches.
     Events,
     /// Jobs of any kind.
     Jobs,
@@ -100,13 +102,14 @@ pub enum TableGroup {
     Rates,
     /// Samples of the traffic on links.
     Utilisation,
-    /// Permission to skip ahead.
+    /// Skipping of repeated iterations.
     Repeats,
 }
 
 impl Tables {
     /// The tables with their columns and no rows.
     pub fn without_rows() -> Self {
+        // Columns without rows use no names, so any fabric serves.
         let fabric = Fabric::one_link(Rate::from_gbps(1), Duration::ZERO);
         Records::of_jobs(0).into_tables_of(&fabric.expect("1 Gbps is in range"), &[])
     }
@@ -116,19 +119,19 @@ impl Tables {
         [&self.iterations, &self.phases, &self.rates, &self.links, &self.adjustments, &self.jobs]
     }
 
-    /// Those that only training jobs have rows in.
+    /// The tables in which only training jobs have rows.
     pub fn of_training(&self) -> [&Table; 3] {
         [&self.ranks, &self.operations, &self.collectives]
     }
 }
 
 impl Records {
-    /// No rows yet.
+    /// Records without rows.
     pub fn new(scenario: &Scenario) -> Self {
         Self::of_jobs(scenario.jobs().len())
     }
 
-    /// No rows yet, of so many jobs.
+    /// Records without rows, for a number of jobs.
     pub fn of_jobs(jobs: usize) -> Self {
         Self {
             iterations: Vec::new(),
@@ -144,20 +147,21 @@ impl Records {
         }
     }
 
-    /// Rows that were not taken out yet.
+    /// The number of rows that have not been taken out, without those of `links`.
     pub fn rows(&self) -> usize {
         let of_jobs = self.iterations.len() + self.phases.len() + self.rates.len();
         let of_ranks = self.ranks.len() + self.operations.len() + self.collectives.len();
         of_jobs + self.adjustments.len() + of_ranks
     }
 
-    /// The number of finished iterations of all jobs, those that were taken out included.
+    /// The number of finished iterations of all jobs, including those that were taken out.
     pub fn iterations_done(&self) -> u64 {
         let taken_out: usize = self.summaries.iter().map(|each| each.durations.len()).sum();
         (taken_out + self.iterations.len()) as u64
     }
 
-    /// Takes out the rows so far of all tables but `links` and `jobs`, empty ones left out. One after another, a run's tables of one name hold what [`Self::into_tables`] would have held.
+    /// Takes out the rows so far, as tables that have rows; `links` and `jobs` are not among them. All tables of one name,
+    /// concatenated, have the rows of [`Self::into_tables`].
     pub fn take_tables(&mut self, scenario: &Scenario) -> Vec<Table> {
         self.summarise();
         let (fabric, jobs) = (scenario.fabric(), scenario.jobs());
@@ -181,7 +185,10 @@ impl Records {
         tables.into_iter().filter(|table| table.rows() > 0).collect()
     }
 
-    /// The tables that come last, `links` and `jobs`, after all rows were taken out.
+    /// The tables `links` and `jobs`, after all rows have been taken out.
+    ///
+    /// # Panics
+    /// If rows are left.
     pub fn last_tables(&mut self, scenario: &Scenario) -> [Table; 2] {
         assert!(self.rows() == 0, "the table of jobs is about all iterations");
         let names = job_names(scenario.jobs());
@@ -189,7 +196,7 @@ impl Records {
         [links, job_table(&mut self.summaries, &self.jobs, &names)]
     }
 
-    /// The rows as columns; `scenario` is what was run, and gives the names.
+    /// The rows as columns; `scenario` must be that of the run.
     pub fn into_tables(self, scenario: &Scenario) -> Tables {
         self.into_tables_of(scenario.fabric(), scenario.jobs())
     }
@@ -214,6 +221,7 @@ impl Records {
         for row in &self.iterations {
             let summary = &mut self.summaries[row.job.index()];
             summary.communication_ps += u128::from(row.communication.as_ps());
+            // Only the first iteration has no duration before it.
             if !summary.durations.is_empty() {
                 summary.delayed_ps += u128::from(row.delayed.as_ps());
             }
@@ -266,7 +274,7 @@ fn rate_table(rows: &[RateRow], names: &[String]) -> Table {
 }
 
 fn link_table(rows: &[LinkRow], fabric: &Fabric, names: &[String]) -> Table {
-    // Only links that a job crosses: a large fabric has many more.
+    // The dictionary has only the links of these rows: a large fabric has many more.
     let mut used: Vec<LinkId> = rows.iter().map(|row| row.link).collect();
     used.sort_unstable();
     used.dedup();
@@ -306,7 +314,7 @@ fn job_table(summaries: &mut [JobSummary], counters: &[JobCounters], names: &[St
     let column = |value: &dyn Fn(&JobSummary) -> Option<f64>| {
         Column::MaybeF64(summaries.iter().map(value).collect())
     };
-    // Sums are in whole picoseconds, so that no mean depends on the order of the rows.
+    // Sums are in whole picoseconds: floating-point sums would depend on the order of the rows.
     let count = |summary: &JobSummary| summary.durations.len();
     let total_ps = |summary: &JobSummary| {
         summary.durations.iter().map(|each| u128::from(each.as_ps())).sum::<u128>()
@@ -355,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_taken_out_on_the_way_make_the_same_tables() {
+    fn rows_taken_out_during_a_run_form_the_same_tables() {
         let (start, duration) = (Duration::ZERO, Duration::from_ms(1));
         let up = crate::Phase { start, duration, rate: Rate::from_gbps(1) };
         let profile = crate::Profile::new(Duration::from_ms(2), vec![up]).unwrap();

@@ -1,4 +1,4 @@
-//! A training job: its workload, the hosts of its ranks, and how its collectives are done.
+//! A training job given by its operations: its workload, the hosts of its ranks, and the algorithms of its collectives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,56 +9,56 @@ use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, 
 use crate::workload::{Operation, OperationKind, Workload};
 use crate::{Fabric, JobFlow, JobId, NodeId, PathChoice, Transport};
 
-/// What a training job is made of. Each rank has a host, its GPU, of its own.
+/// The parts of a training job. Each rank has its own host, which is its GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingSpec {
-    /// What the ranks do.
+    /// The operations of the ranks.
     pub workload: Workload,
-    /// By rank.
+    /// By rank: its host.
     pub hosts: Vec<NodeId>,
-    /// For each level of the network from inside the server outwards, by rank: what it shares with others near it, such as its
-    /// server. Ranks that share something on one level share it on all further ones.
+    /// For each level of the network, from inside the server outwards: by rank, the number of its server, rack and so on.
+    /// Ranks with the same number on one level have the same number on all outer levels.
     pub localities: Vec<Vec<u32>>,
-    /// How collectives are done.
+    /// How collectives run.
     pub system: System,
-    /// Ranks that compute slower than others, with the factor by which their computes take longer.
+    /// Slow ranks, with the factor by which their computes take longer.
     pub stragglers: Vec<(u32, f64)>,
-    /// Which way traffic between servers takes.
+    /// The path of traffic between servers.
     pub path: PathChoice,
-    /// What governs traffic inside a server, on the scale-up network.
+    /// Congestion control and window of traffic inside a server, on the scale-up network.
     pub scale_up: Transport,
-    /// Flow engine: what packets add to data.
+    /// Flow engine: headers and acknowledgements between servers.
     pub framing: Framing,
-    /// The same on the scale-up network.
+    /// Flow engine: headers and acknowledgements on the scale-up network.
     pub scale_up_framing: Framing,
 }
 
-/// How a job's collectives are done.
+/// How a job's collectives run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
-    /// By kind: one algorithm for the whole group, or one for each level, from inside the server outwards. A group that does not
-    /// reach beyond a level has no need of the others.
+    /// By kind: one algorithm for the whole group, or one for each level, from inside the server outwards. A group that lies
+    /// within one level does not use the algorithms of outer levels.
     pub algorithms: BTreeMap<CollectiveKind, Vec<Algorithm>>,
-    /// Into how many chunks each collective is cut.
+    /// The number of chunks of each collective.
     pub chunks: u32,
-    /// How many of them a rank has under way at once.
+    /// The number of chunks that a rank processes at the same time.
     pub in_flight: u32,
-    /// How long a receiver takes to notice a message.
+    /// The time that a receiver takes to notice a message.
     pub endpoint_delay: Duration,
-    /// How fast a receiver adds what arrives, one message after another; without it, at once.
+    /// The rate at which a receiver adds arriving data, one message after another; `None` takes no time.
     pub reduction: Option<Rate>,
 }
 
-/// What packets add to the data that they carry.
+/// The bytes that packets add to the data that they carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Data of a full packet, in bytes.
     pub payload: u32,
-    /// What it has besides.
+    /// Headers of a packet, in bytes.
     pub header: u32,
-    /// An acknowledgement.
+    /// Size of an acknowledgement, in bytes.
     pub ack: u32,
-    /// One of them for so many packets.
+    /// The number of packets for each acknowledgement.
     pub ack_every: u32,
 }
 
@@ -68,38 +68,41 @@ pub struct Training {
     spec: TrainingSpec,
     /// By group: its members in the order in which collectives number them, the innermost level fastest.
     members: Vec<Vec<u32>>,
-    /// By group: what its collectives look like, by kind and bytes.
+    /// By group: the number of its collective, by kind and bytes.
     collectives: Vec<BTreeMap<(CollectiveKind, Bytes), u32>>,
+    /// By number: each collective once, however many groups and operations have it.
     table: Vec<Collective>,
-    /// By collective: the algorithm of each level, joined.
+    /// By number of a collective: the algorithms of its levels, joined.
     algorithms: Vec<String>,
-    /// By rank and communicator: the rank's place among the members.
+    /// By rank and communicator: the rank's position among the members.
     places: Vec<Vec<u32>>,
-    /// By rank: by how much computes take longer.
+    /// By rank: the factor by which computes take longer.
     slowdowns: Vec<f64>,
 }
 
-/// Why a workload and its place are not a training job.
+/// Why a specification is not a training job.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum TrainingError {
     #[error("{ranks} ranks on {hosts} hosts; each rank has its own")]
     Hosts { ranks: usize, hosts: usize },
-    #[error("ranks {one} and {other} are on one host; each rank has its own")]
+    #[error("ranks {one} and {other} are on the same host; each rank has its own")]
     SharedHost { one: usize, other: u32 },
-    #[error("level {level} says of {found} ranks where they are; there are {ranks}")]
+    #[error("level {level} of the localities has {found} ranks; there are {ranks}")]
     Localities { level: usize, found: usize, ranks: usize },
-    #[error("0 chunks in flight; there is at least 1")]
+    #[error("0 chunks in flight; there must be at least 1")]
     NoneInFlight,
-    #[error("a receiver that reduces 0 bits per second would never end")]
+    #[error("a reduction rate of 0; it must be higher, or absent")]
     NoReduction,
     #[error(
-        "packets of {payload} bytes of data, {ack_every} for each acknowledgement; there is at least 1 of both"
+        "packets of {payload} bytes of data, {ack_every} packets for each acknowledgement; both must be at least 1"
     )]
     Framing { payload: u32, ack_every: u32 },
-    #[error("rank {rank} is a straggler; there are {ranks}, counted from 0")]
+    #[error("rank {rank} is a straggler; there are {ranks} ranks, counted from 0")]
     UnknownStraggler { rank: u32, ranks: usize },
-    #[error("rank {rank} is slowed down by a factor of {factor}; it lies between 0.01 and 1,000")]
+    #[error(
+        "rank {rank} is slowed down by a factor of {factor}; it must lie between 0.01 and 1,000"
+    )]
     Slowdown { rank: u32, factor: f64 },
     #[error("rank {rank}, operation {operation:?}: no algorithm is given for {}", kind.name())]
     NoAlgorithm { rank: u32, operation: String, kind: CollectiveKind },
@@ -108,7 +111,7 @@ pub enum TrainingError {
     )]
     TooManyLevels { rank: u32, operation: String, levels: usize, known: usize },
     #[error(
-        "rank {rank}, operation {operation:?}: a hierarchical collective needs as many members of its group in each server (or rack) as in others; group {group} has {one} in one and {other} in another"
+        "rank {rank}, operation {operation:?}: a hierarchical collective needs the same number of members in each server (or rack); group {group} has {one} in one and {other} in another"
     )]
     Uneven { rank: u32, operation: String, group: usize, one: usize, other: usize },
     #[error("rank {rank}, operation {operation:?}: {error}")]
@@ -119,8 +122,8 @@ impl Training {
     /// A training job.
     ///
     /// # Errors
-    /// If ranks have no place of their own, a number is out of its range, or a group is of a size that its algorithms cannot
-    /// serve: the first such thing, with rank and operation.
+    /// If ranks share a host, a number is out of range, or an algorithm does not support the size of a group. The first error
+    /// is reported, with rank and operation.
     pub fn new(spec: TrainingSpec) -> Result<Self, TrainingError> {
         check_places(&spec)?;
         let ranks = spec.workload.ranks().len();
@@ -135,8 +138,8 @@ impl Training {
             *slowdown = factor;
         }
         let groups = spec.workload.groups();
-        let mut its = Self {
-            members: groups.iter().map(|group| in_order(group, &spec.localities)).collect(),
+        let mut training = Self {
+            members: groups.iter().map(|group| by_locality(group, &spec.localities)).collect(),
             collectives: vec![BTreeMap::new(); groups.len()],
             table: Vec::new(),
             algorithms: Vec::new(),
@@ -144,17 +147,17 @@ impl Training {
             slowdowns,
             spec,
         };
-        its.number_members();
-        its.look_collectives_up()?;
-        Ok(its)
+        training.number_members();
+        training.build_collectives()?;
+        Ok(training)
     }
 
-    /// What it was made of.
+    /// The specification.
     pub fn spec(&self) -> &TrainingSpec {
         &self.spec
     }
 
-    /// What the ranks do.
+    /// The operations of the ranks.
     pub fn workload(&self) -> &Workload {
         &self.spec.workload
     }
@@ -164,13 +167,16 @@ impl Training {
         &self.members[group as usize]
     }
 
-    /// How a group does a collective that is in the workload.
+    /// A collective of a group, with its number.
+    ///
+    /// # Panics
+    /// If the workload has no such collective.
     pub fn collective(&self, group: u32, kind: CollectiveKind, bytes: Bytes) -> (u32, &Collective) {
         let number = self.collectives[group as usize][&(kind, bytes)];
         (number, &self.table[number as usize])
     }
 
-    /// All that are done, by number.
+    /// All distinct collectives of the job, by number.
     pub fn collectives(&self) -> &[Collective] {
         &self.table
     }
@@ -180,23 +186,25 @@ impl Training {
         &self.algorithms[collective as usize]
     }
 
-    /// The place of a rank among the members of the group behind its `communicator`.
+    /// The position of a rank among the members of the group at its `communicator`.
     pub fn member(&self, rank: u32, communicator: usize) -> u32 {
         self.places[rank as usize][communicator]
     }
 
-    /// By how much computes of a rank take longer.
+    /// The factor by which computes of a rank take longer.
     pub fn slowdown(&self, rank: u32) -> f64 {
         self.slowdowns[rank as usize]
     }
 
-    /// What tells the flows of a job from those of others where switches hash; periodic jobs have smaller labels.
+    /// The label of all flows of a job in the hash of ECMP.
     pub fn label(job: JobId) -> u64 {
+        // The highest bit keeps them apart from the labels of periodic jobs, which are smaller.
         1 << 63 | u64::from(job.code())
     }
 
     /// The queue pair from one host to another.
     pub fn flow(&self, [from, to]: [NodeId; 2], label: u64, fabric: &Fabric) -> JobFlow {
+        // The job's path is for traffic between servers: inside a server there is only one switch.
         let path = match fabric.scale_up_between(from, to) {
             Some(_) => PathChoice::Ecmp,
             None => self.spec.path.clone(),
@@ -204,7 +212,8 @@ impl Training {
         JobFlow { path, ..JobFlow::new(from, to, label) }
     }
 
-    /// What governs it: between servers the job's own transport, which is given.
+    /// The transport of the queue pair from one host to another: `outside` between servers, otherwise that of the scale-up
+    /// network.
     pub fn transport<'a>(
         &'a self,
         outside: &'a Transport,
@@ -215,7 +224,7 @@ impl Training {
         if is_inside { &self.spec.scale_up } else { outside }
     }
 
-    /// A rank whose iterations would take no time: it neither computes nor communicates with another one.
+    /// The first rank whose iterations take no time, if any: it neither computes nor communicates with another rank.
     pub fn idle_rank(&self) -> Option<u32> {
         let workload = &self.spec.workload;
         let takes_time = |rank: u32, operation: &Operation| match operation.kind {
@@ -231,14 +240,14 @@ impl Training {
         })
     }
 
-    /// All (from, to) of ranks that ever send, each once, in order.
+    /// All pairs (sender, receiver) of ranks, each once, in order.
     pub fn pairs(&self) -> Vec<(u32, u32)> {
         let pairs: BTreeSet<_> = self.patterns().into_iter().flatten().collect();
         pairs.into_iter().collect()
     }
 
-    /// The pairs of [`Self::pairs`] that are used at the same time: those of all collectives of one kind in one place among
-    /// the communicators of their ranks, and those of all sends there.
+    /// The pairs of [`Self::pairs`], grouped by which are active together: for each position in the ranks' lists of
+    /// communicators, the pairs of all collectives of one kind, and those of all sends.
     pub fn patterns(&self) -> Vec<BTreeSet<(u32, u32)>> {
         let mut patterns: BTreeMap<_, BTreeSet<(u32, u32)>> = BTreeMap::new();
         let workload = &self.spec.workload;
@@ -274,10 +283,10 @@ impl Training {
         }
     }
 
-    fn look_collectives_up(&mut self) -> Result<(), TrainingError> {
+    fn build_collectives(&mut self) -> Result<(), TrainingError> {
         let mut known = BTreeMap::new();
         for group in 0..self.members.len() {
-            // All members ask for the same.
+            // All members have the same collectives, which `Workload` has checked.
             let rank = self.spec.workload.groups()[group][0];
             let program = self.spec.workload.program(rank);
             for operation in program.operations() {
@@ -290,15 +299,16 @@ impl Training {
                 }
                 let name = || operation.name.clone();
                 let levels = self.levels(group, rank, &name, kind)?;
+                // Groups of equal shape share one collective: a job can have thousands of groups.
                 let (number, table) = (self.table.len() as u32, &mut self.table);
                 let number = match known.entry((kind, bytes, levels)) {
                     std::collections::btree_map::Entry::Occupied(known) => *known.get(),
                     std::collections::btree_map::Entry::Vacant(place) => {
                         let (_, _, levels) = place.key();
-                        self.algorithms.push(shown(levels));
-                        let made = Collective::new(kind, bytes, levels, self.spec.system.chunks);
+                        self.algorithms.push(joined_names(levels));
+                        let built = Collective::new(kind, bytes, levels, self.spec.system.chunks);
                         let operation = name();
-                        table.push(made.map_err(|error| TrainingError::Collective {
+                        table.push(built.map_err(|error| TrainingError::Collective {
                             rank,
                             operation,
                             error,
@@ -312,7 +322,7 @@ impl Training {
         Ok(())
     }
 
-    // The levels that a group reaches over.
+    // The levels of a collective of a group. Its members are sorted by locality, so that those of one server are consecutive.
     fn levels(
         &self,
         group: usize,
@@ -338,6 +348,7 @@ impl Training {
         let mut levels = Vec::new();
         let mut below = 1;
         for (&algorithm, locality) in inner.iter().zip(&self.spec.localities) {
+            // Ranks are numbered level by level, which requires equal numbers in all servers.
             let mut sizes = members
                 .chunk_by(|&a, &b| locality[a as usize] == locality[b as usize])
                 .map(<[u32]>::len);
@@ -354,10 +365,10 @@ impl Training {
     }
 }
 
-// A level of one rank does nothing.
-fn shown(levels: &[Level]) -> String {
-    let at_work = levels.iter().filter(|level| level.ranks > 1);
-    at_work.map(|level| level.algorithm.name()).collect::<Vec<_>>().join("+")
+// The algorithms of the levels that have steps: a level of one rank has none.
+fn joined_names(levels: &[Level]) -> String {
+    let with_steps = levels.iter().filter(|level| level.ranks > 1);
+    with_steps.map(|level| level.algorithm.name()).collect::<Vec<_>>().join("+")
 }
 
 fn check_places(spec: &TrainingSpec) -> Result<(), TrainingError> {
@@ -390,8 +401,9 @@ fn check_places(spec: &TrainingSpec) -> Result<(), TrainingError> {
     Ok(())
 }
 
-// Those of one server next to each other, and servers of one rack; otherwise in the order of the group.
-fn in_order(group: &[u32], localities: &[Vec<u32>]) -> Vec<u32> {
+// The members of a group, sorted such that those of one server are consecutive, and so are the servers of one rack. Servers
+// and racks follow in the order in which the group first names them, and so do the ranks of a server.
+fn by_locality(group: &[u32], localities: &[Vec<u32>]) -> Vec<u32> {
     let mut first_place: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); localities.len()];
     for (place, &rank) in group.iter().enumerate() {
         for (known, locality) in first_place.iter_mut().zip(localities) {
@@ -400,6 +412,7 @@ fn in_order(group: &[u32], localities: &[Vec<u32>]) -> Vec<u32> {
     }
     let key = |&(place, rank): &(usize, u32)| {
         let outwards = first_place.iter().zip(localities);
+        // The outermost level counts first.
         let mut key: Vec<usize> =
             outwards.map(|(known, locality)| known[&locality[rank as usize]]).rev().collect();
         key.push(place);

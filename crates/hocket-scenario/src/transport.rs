@@ -1,93 +1,93 @@
-//! What the packet engine knows of traffic beyond the links it loads: which host sends to which, by which
-//! way, under which congestion control. The flow engine reads none of it.
+//! Flows as the packet engine needs them: hosts, path and congestion control. The flow engine reads only the paths of
+//! training jobs.
 
 use hocket_des::{Bytes, Time};
 use hocket_transport::Policy;
 
 use crate::{JobId, LinkId, NodeId};
 
-/// Which way the packets of a flow take.
+/// Which path the packets of a flow take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathChoice {
-    /// One of the shortest ways, by hash, as switches do.
+    /// One of the shortest paths, chosen by a hash.
     #[default]
     Ecmp,
-    /// These links, one after another. Acknowledgements go back by hash.
+    /// These links, in order. Acknowledgements return by ECMP.
     Pinned(Vec<LinkId>),
-    /// All shortest ways that leave by the same NIC, one packet after another in turn; at most
-    /// [`MAX_WAYS`](crate::routing::MAX_WAYS) of them. The receiver takes packets in any order. Acknowledgements are not
-    /// spread: they go back by hash.
+    /// All shortest paths that leave by the same NIC, packet by packet in turn; at most
+    /// [`MAX_PATHS`](crate::routing::MAX_PATHS) of them. The receiver accepts packets in any order. Acknowledgements
+    /// are not sprayed: they return by ECMP.
     Spray,
 }
 
-/// A queue pair of a job: every Up phase sends its bytes on each.
+/// A queue pair of a job. In every Up phase, each queue pair sends the bytes of the phase.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobFlow {
     /// The host that sends.
     pub from: NodeId,
     /// The host that receives.
     pub to: NodeId,
-    /// What tells the flow from others between the same hosts where switches hash.
+    /// Distinguishes flows between the same hosts in the hash of ECMP, as ports do in a real one.
     pub label: u64,
-    /// Its way.
+    /// Its path.
     pub path: PathChoice,
 }
 
-/// How much of a flow may be under way.
+/// How much of a flow may be in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WindowRule {
     /// Any amount.
     #[default]
     Unlimited,
-    /// What fills the path, times rate ÷ line rate if `scaled`.
+    /// The bandwidth-delay product of the path.
     PathFull {
-        /// Whether it shrinks with the rate.
+        /// Whether the window is multiplied by rate ÷ line rate.
         scaled: bool,
     },
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
-/// What governs a flow.
+/// The congestion control and window of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transport {
-    /// Its congestion control.
+    /// The congestion control.
     pub policy: Policy,
-    /// Its window. That of [`Policy::StaticWindow`] stands in the policy, and this is not looked at.
+    /// The window, which [`Policy::StaticWindow`] overrides.
     pub window: WindowRule,
 }
 
-/// Bytes that are sent once, at a given time, by no periodic job.
+/// A message that is sent once, at a given time, in addition to what jobs send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
-    /// From where to where.
+    /// Sender, receiver and path.
     pub flow: JobFlow,
-    /// How much.
+    /// Size.
     pub bytes: Bytes,
-    /// When.
+    /// When it is sent.
     pub start: Time,
-    /// 0 goes first.
+    /// 0 is the highest.
     pub priority: u8,
-    /// The job that it counts for in tables, if any.
+    /// The job to which tables attribute it, if any.
     pub job: Option<JobId>,
-    /// What governs it.
+    /// Congestion control and window.
     pub transport: Transport,
 }
 
 impl JobFlow {
-    /// A flow whose way is chosen by hash.
+    /// A flow that ECMP routes.
     pub fn new(from: NodeId, to: NodeId, label: u64) -> Self {
         Self { from, to, label, path: PathChoice::Ecmp }
     }
 }
 
 impl Transport {
-    /// `policy` without a window besides.
+    /// `policy` without a window.
     pub fn new(policy: Policy) -> Self {
         Self { policy, window: WindowRule::Unlimited }
     }
 
-    /// The window that holds.
+    /// The effective window: the policy's own if it has one, otherwise [`Self::window`](field@Self::window).
     pub fn window(&self) -> WindowRule {
         match &self.policy {
             Policy::StaticWindow(parameters) => {
@@ -99,7 +99,7 @@ impl Transport {
 }
 
 impl Default for Transport {
-    /// Line rate; PAUSE frames alone hold the flow back.
+    /// Sends at line rate, limited only by PAUSE frames.
     fn default() -> Self {
         Self::new(Policy::PfcOnly)
     }

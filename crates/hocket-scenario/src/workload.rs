@@ -1,5 +1,5 @@
-//! What the ranks of a training job do in one iteration: a graph of operations for each, repeated every
-//! iteration. When each operation happens is left to `execution`.
+//! One iteration of a training job: a graph of operations for each rank, and the checks that make it valid. When each
+//! operation runs is left to `execution`.
 
 mod error;
 mod order;
@@ -19,8 +19,8 @@ impl Workload {
     /// A workload of `programs`, run by `ranks` that communicate in `groups`.
     ///
     /// # Errors
-    /// If something is not there or not the same for all who take part, or ranks would wait for each other for ever: the
-    /// first such thing, with rank and operation.
+    /// If a reference is to nothing, if the ranks of a collective or a message disagree about it, or if ranks would
+    /// deadlock. The first error is reported, with rank and operation.
     pub fn new(
         programs: Vec<Vec<Operation>>,
         groups: Vec<Vec<u32>>,
@@ -28,15 +28,16 @@ impl Workload {
     ) -> Result<Self, WorkloadError> {
         let programs = (0..).zip(programs).map(|(number, each)| Program::new(number, each));
         let programs = programs.collect::<Result<Vec<_>, _>>()?;
-        let mut its = Self { programs, groups, ranks, turns: Vec::new() };
-        its.check_ranks()?;
-        its.check_groups()?;
-        its.check_operations()?;
-        its.turns = its.rank_ids().map(|rank| its.turns_of(rank)).collect();
-        its.check_collectives()?;
-        its.check_exchanges()?;
-        its.check_order()?;
-        Ok(its)
+        let mut workload = Self { programs, groups, ranks, turns: Vec::new() };
+        // In this order: each check indexes by what the ones before have checked.
+        workload.check_ranks()?;
+        workload.check_groups()?;
+        workload.check_operations()?;
+        workload.turns = workload.rank_ids().map(|rank| workload.turns_of(rank)).collect();
+        workload.check_collectives()?;
+        workload.check_exchanges()?;
+        workload.check_order()?;
+        Ok(workload)
     }
 
     fn check_ranks(&self) -> Result<(), WorkloadError> {
@@ -71,7 +72,8 @@ impl Workload {
     }
 
     fn check_groups(&self) -> Result<(), WorkloadError> {
-        // By rank: the last group that it was seen in, counted from 1.
+        // By rank: the last group in which it was seen, counted from 1. This finds repeated members without a set for
+        // each group.
         let mut seen = vec![0; self.ranks.len()];
         let mut memberships = vec![0; self.ranks.len()];
         for (group, members) in self.groups.iter().enumerate() {
@@ -92,6 +94,7 @@ impl Workload {
                 memberships[rank as usize] += 1;
             }
         }
+        // Every membership is among the rank's communicators, and both are without repetition: equal numbers mean equal sets.
         for (number, rank) in self.ranks.iter().enumerate() {
             if memberships[number] == rank.communicators.len() {
                 continue;
@@ -123,7 +126,7 @@ impl Workload {
                 {
                     let peer = exchange.peer;
                     match members.get(peer as usize) {
-                        Some(&other) if other == id => {
+                        Some(&peer) if peer == id => {
                             return Err(WorkloadError::ToItself { rank, operation: name() });
                         }
                         Some(_) => {}
@@ -143,15 +146,16 @@ impl Workload {
         Ok(())
     }
 
-    // All members of a group must ask for the same, one after another.
+    // All members of a group must have the same collectives in the same order.
     fn check_collectives(&self) -> Result<(), WorkloadError> {
         for (group, members) in (0_u32..).zip(&self.groups) {
             let first = members[0];
             let known = (self.ranks[first as usize].program, self.place(first, group));
             for &rank in &members[1..] {
-                let its = (self.ranks[rank as usize].program, self.place(rank, group));
-                if its != known {
-                    self.check_same_collectives(first, known, rank, its)?;
+                let found = (self.ranks[rank as usize].program, self.place(rank, group));
+                // The same program and place have the same collectives: thousands of ranks usually share one program.
+                if found != known {
+                    self.check_same_collectives(first, known, rank, found)?;
                 }
             }
         }
@@ -171,17 +175,17 @@ impl Workload {
                 let all = program.collectives(place).iter();
                 all.map(|&each| &program.operations()[each as usize]).collect::<Vec<_>>()
             });
-        let asked = |operation: Option<&&Operation>| match operation.map(|each| each.kind) {
+        let described = |operation: Option<&&Operation>| match operation.map(|each| each.kind) {
             Some(OperationKind::Collective { kind, bytes, .. }) => {
                 format!("{} of {} bytes", kind.name(), bytes.get())
             }
             _ => "no further collective".to_owned(),
         };
         for number in 0..one.len().max(two.len()) {
-            let (theirs, its) = (one.get(number), two.get(number));
-            let (other_what, what) = (asked(theirs), asked(its));
+            let (expected, found) = (one.get(number), two.get(number));
+            let (other_what, what) = (described(expected), described(found));
             if what != other_what {
-                let named = its.or(theirs).expect("one of the two goes on");
+                let named = found.or(expected).expect("one of the two has more");
                 let operation = named.name.clone();
                 return Err(WorkloadError::Disagreement {
                     rank,
@@ -195,10 +199,10 @@ impl Workload {
         Ok(())
     }
 
-    // Every send has its receive, of the same size.
+    // Every send has a receive of the same size.
     fn check_exchanges(&self) -> Result<(), WorkloadError> {
         type Ends<'a> = Vec<(&'a Operation, Bytes)>;
-        // Sends and receives.
+        // By channel: its sends and its receives. An ordered map, so that the error does not depend on hashing.
         let mut pairs: BTreeMap<Channel, [Ends<'_>; 2]> = BTreeMap::new();
         for rank in self.rank_ids() {
             for operation in self.program(rank).operations() {
@@ -237,8 +241,8 @@ impl Workload {
                             missing: "receive",
                         });
                     }
-                    (None, found) => {
-                        let (operation, _) = found.expect("one of the two goes on");
+                    (None, receive) => {
+                        let (operation, _) = receive.expect("one of the two has more");
                         return Err(WorkloadError::Unmatched {
                             rank: to,
                             operation: operation.name.clone(),
@@ -254,6 +258,6 @@ impl Workload {
     }
 
     fn check_order(&self) -> Result<(), WorkloadError> {
-        order::circle(self).map_or(Ok(()), |waits| Err(WorkloadError::Deadlock { waits }))
+        order::wait_cycle(self).map_or(Ok(()), |waits| Err(WorkloadError::Deadlock { waits }))
     }
 }

@@ -1,5 +1,5 @@
-//! What a collective must do: its data movement is played through symbolically, with messages that overtake each
-//! other in any way a network allows, and its bytes are compared with what is known of each algorithm.
+//! Collectives: their data movement is executed symbolically, with messages that overtake each other in any manner that
+//! a network permits, and their bytes are compared with the published numbers of each algorithm.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -27,7 +27,8 @@ fn collective(
     of: &[(u32, Algorithm)],
     chunks: u32,
 ) -> Collective {
-    Collective::new(kind, Bytes::new(bytes), &levels(of), chunks).expect("an algorithm that serves")
+    Collective::new(kind, Bytes::new(bytes), &levels(of), chunks)
+        .expect("the algorithm supports it")
 }
 
 fn refusal(kind: CollectiveKind, of: &[(u32, Algorithm)], chunks: u32) -> String {
@@ -36,7 +37,7 @@ fn refusal(kind: CollectiveKind, of: &[(u32, Algorithm)], chunks: u32) -> String
         .to_string()
 }
 
-/// The bytes that `rank` sends to those of whom `counts` is true, in all chunks and steps.
+/// The bytes that `rank` sends, in all chunks and steps, to the ranks for which `counts` is true.
 fn sent(collective: &Collective, rank: u32, counts: impl Fn(u32) -> bool) -> u64 {
     (0..collective.steps())
         .flat_map(|step| collective.sends(step, rank).map(move |send| (step, send)))
@@ -48,7 +49,7 @@ fn sent(collective: &Collective, rank: u32, counts: impl Fn(u32) -> bool) -> u64
         .sum()
 }
 
-/// What a rank has of one block: whose contributions, and each how often.
+/// The contents of one block at a rank: by contributing rank, how often it is contained.
 type Contributions = BTreeMap<u32, u32>;
 
 struct Rank {
@@ -56,7 +57,7 @@ struct Rank {
     step: u32,
     /// Messages by step.
     arrived: Vec<u32>,
-    /// Of an all-to-all: for each destination those whose blocks for it are here.
+    /// By block; in an all-to-all, by destination: the ranks whose blocks for it are here.
     blocks: Vec<Contributions>,
 }
 
@@ -73,16 +74,16 @@ enum Next {
     Arrives { from: u32, to: u32 },
 }
 
-/// One chunk on its way: ranks start when they like, messages between two ranks keep their order and overtake all
-/// others.
+/// The movement of one chunk. Ranks start in any order. Messages between two ranks keep their order, as on a queue pair,
+/// and may overtake all others.
 struct Movement<'a> {
     collective: &'a Collective,
     ranks: Vec<Rank>,
-    under_way: BTreeMap<(u32, u32), VecDeque<Message>>,
+    in_flight: BTreeMap<(u32, u32), VecDeque<Message>>,
 }
 
 impl<'a> Movement<'a> {
-    /// Every rank with what the kind has it start with.
+    /// Ranks with the blocks with which the kind of collective starts.
     fn new(collective: &'a Collective) -> Self {
         let ranks = 0..collective.ranks();
         let rank = |rank| {
@@ -97,7 +98,7 @@ impl<'a> Movement<'a> {
                 blocks: (0..collective.blocks()).map(own).collect(),
             }
         };
-        Self { collective, ranks: ranks.map(rank).collect(), under_way: BTreeMap::new() }
+        Self { collective, ranks: ranks.map(rank).collect(), in_flight: BTreeMap::new() }
     }
 
     fn run(mut self, random: &mut Stream) -> Vec<Vec<Contributions>> {
@@ -120,12 +121,12 @@ impl<'a> Movement<'a> {
         self.ranks.into_iter().map(|rank| rank.blocks).collect()
     }
 
-    /// Anything that can happen; half of the time what comes last in an order of our own, so that some lag far
+    /// A random one of the possible events. Half of the time it is the last one, so that some ranks and messages lag far
     /// behind.
     fn next(&self, random: &mut Stream) -> Option<Next> {
         let starts = (0..).zip(&self.ranks).filter(|(_, rank)| !rank.started);
         let starts = starts.map(|(rank, _)| Next::Starts(rank));
-        let arrives = self.under_way.keys().map(|&(from, to)| Next::Arrives { from, to });
+        let arrives = self.in_flight.keys().map(|&(from, to)| Next::Arrives { from, to });
         let all: Vec<Next> = starts.chain(arrives).collect();
         let last = all.len().checked_sub(1)?;
         Some(all[if random.random() { last } else { random.random_range(0..=last) }])
@@ -139,7 +140,7 @@ impl<'a> Movement<'a> {
         for send in self.collective.sends(step, rank) {
             assert_ne!(send.to, rank, "a message to itself");
             let posted = self.read(step, rank, &send);
-            let pair = self.under_way.entry((rank, send.to)).or_default();
+            let pair = self.in_flight.entry((rank, send.to)).or_default();
             pair.push_back(Message { step, send, posted });
         }
     }
@@ -151,13 +152,13 @@ impl<'a> Movement<'a> {
     }
 
     fn deliver(&mut self, from: u32, to: u32) {
-        let pair = self.under_way.get_mut(&(from, to)).expect("a pair with messages under way");
+        let pair = self.in_flight.get_mut(&(from, to)).expect("a pair with messages in flight");
         let Message { step, send, posted } = pair.pop_front().expect("no pair is empty");
         if pair.is_empty() {
-            self.under_way.remove(&(from, to));
+            self.in_flight.remove(&(from, to));
         }
-        // A NIC reads what it sends when it sends it, which may be as late as now.
-        assert_eq!(self.read(step, from, &send), posted, "changed while under way");
+        // A NIC reads data when it sends it, which may be as late as now.
+        assert_eq!(self.read(step, from, &send), posted, "changed while in flight");
         let all_to_all = self.collective.kind() == CollectiveKind::AllToAll;
         let sources = |held: &Contributions| if all_to_all { held.len() as u64 } else { 1 };
         let sizes = posted.iter().map(|(block, held)| sources(held) * self.block_bytes(*block));
@@ -197,13 +198,13 @@ impl<'a> Movement<'a> {
     }
 }
 
-/// Plays `collective` through and checks who has what at the end.
+/// Executes `collective` and checks what each rank has at the end.
 fn check_movement(collective: &Collective, seed: u64) {
-    let held = Movement::new(collective).run(&mut stream(seed, "deliveries", 0));
+    let results = Movement::new(collective).run(&mut stream(seed, "deliveries", 0));
     let of_all: Contributions = (0..collective.ranks()).map(|rank| (rank, 1)).collect();
-    for (rank, blocks) in (0..).zip(&held) {
+    for (rank, blocks) in (0..).zip(&results) {
         for (block, contributions) in (0..).zip(blocks) {
-            let promised = match collective.kind() {
+            let expected = match collective.kind() {
                 CollectiveKind::AllReduce => &of_all,
                 CollectiveKind::ReduceScatter | CollectiveKind::AllToAll if block == rank => {
                     &of_all
@@ -212,21 +213,21 @@ fn check_movement(collective: &Collective, seed: u64) {
                 CollectiveKind::AllGather => &Contributions::from([(block, 1)]),
                 CollectiveKind::Broadcast => &Contributions::from([(0, 1)]),
             };
-            assert_eq!(contributions, promised, "block {block} at rank {rank}");
+            assert_eq!(contributions, expected, "block {block} at rank {rank}");
         }
     }
 }
 
 fn algorithms(kind: CollectiveKind, ranks: u32, outermost: bool) -> Vec<Algorithm> {
-    let serves = |&algorithm: &Algorithm| match algorithm {
+    let supports = |&algorithm: &Algorithm| match algorithm {
         Algorithm::HalvingDoubling => ranks.is_power_of_two(),
         Algorithm::Tree => outermost || kind == CollectiveKind::Broadcast,
         Algorithm::Ring | Algorithm::Direct => true,
     };
-    kind.algorithms().iter().copied().filter(serves).collect()
+    kind.algorithms().iter().copied().filter(supports).collect()
 }
 
-/// One to three levels of up to 9, 5 and 4 ranks, by any algorithms that serve.
+/// One to three levels of up to 9, 5 and 4 ranks, with any algorithms that support them.
 fn any_collective() -> impl Strategy<Value = Collective> {
     let sizes = prop_oneof![
         (1u32..=9).prop_map(|first| vec![first]),
@@ -332,9 +333,9 @@ proptest! {
     }
 
     #[test]
-    fn together_ranks_receive_no_more_than_they_lack(any in any_collective()) {
-        // An all-to-all over several levels passes blocks on and moves more; a tree reduces and spreads what a ring
-        // does, divided otherwise. So the sum over all ranks is the same for all algorithms of one level.
+    fn all_ranks_together_receive_no_more_than_they_lack(any in any_collective()) {
+        // All algorithms move the same bytes in total; they only divide them differently among ranks. The exception is an
+        // all-to-all over several levels, which forwards blocks.
         let (n, bytes) = (u64::from(any.ranks()), any.bytes().get());
         let total: u64 = (0..any.ranks()).map(|rank| sent(&any, rank, |_| true)).sum();
         match any.kind() {
@@ -346,7 +347,7 @@ proptest! {
 }
 
 #[test]
-fn every_algorithm_serves_every_number_of_ranks_that_it_can() {
+fn every_algorithm_works_for_every_number_of_ranks_that_it_supports() {
     for (kind, ranks) in KINDS.into_iter().flat_map(|kind| (1..=33).map(move |n| (kind, n))) {
         for algorithm in algorithms(kind, ranks, true) {
             check_movement(&collective(kind, 1_000, &[(ranks, algorithm)], 1), 1);
@@ -395,8 +396,8 @@ fn a_double_binary_tree_is_as_deep_as_a_logarithm_and_loads_no_rank_with_more_th
         let of = [(ranks, Algorithm::Tree)];
         let tree = collective(CollectiveKind::AllReduce, 1_000, &of, 1);
         assert_eq!(tree.steps(), 2 * depth);
-        // Half a buffer up in both trees and half a buffer to each of two children in one of them; of an odd number
-        // rank 0 passes on in both trees, to one child in one of them.
+        // Half a buffer up in each tree, and half a buffer to each of two children in one of them. With an odd number of
+        // ranks, rank 0 forwards data in both trees, in one of them to a single child.
         let most = if ranks % 2 == 0 { 2_000 } else { 2_500 };
         assert!((0..ranks).all(|rank| sent(&tree, rank, |_| true) <= most));
         let broadcast = collective(CollectiveKind::Broadcast, 1_000, &of, 1);
@@ -418,8 +419,7 @@ fn in_a_direct_exchange_no_two_ranks_send_to_the_same_rank_at_once() {
 }
 
 #[test]
-fn a_2d_all_reduce_takes_four_steps_and_sends_an_eighth_of_what_1d_sends_out_of_servers_of_8_gpus()
-{
+fn a_2d_all_reduce_takes_four_steps_and_sends_an_eighth_as_much_as_1d_out_of_servers_of_8_gpus() {
     // HOTI'22 section II-B, on 4 servers of 8 GPUs.
     let bytes = 32_000;
     let one = collective(CollectiveKind::AllReduce, bytes, &[(32, Algorithm::Direct)], 1);
@@ -460,7 +460,7 @@ fn a_hierarchical_broadcast_crosses_between_servers_once_for_each_server() {
 }
 
 #[test]
-fn levels_of_one_rank_count_for_nothing() {
+fn levels_of_one_rank_have_no_effect() {
     let of = [(1, Algorithm::Tree), (6, Algorithm::Ring), (1, Algorithm::Direct)];
     for kind in KINDS {
         let with = collective(kind, 1_000, &of, 2);
@@ -471,7 +471,7 @@ fn levels_of_one_rank_count_for_nothing() {
 }
 
 #[test]
-fn a_buffer_smaller_than_its_blocks_has_empty_messages_that_are_due_all_the_same() {
+fn a_buffer_smaller_than_its_blocks_has_empty_messages_that_are_still_due() {
     let any = collective(CollectiveKind::AllGather, 3, &[(4, Algorithm::Direct)], 2);
     let sizes: Vec<Vec<u64>> = (0..2)
         .map(|chunk| {
@@ -494,8 +494,8 @@ fn the_largest_collective_is_counted_exactly() {
     let last = any.steps() - 1;
     let send = any.sends(last, MAX_RANKS - 1).next().unwrap();
     let bytes = any.message_bytes(0, last, MAX_RANKS - 1, &send).get();
-    // 2⁶⁴ − 1 bytes in 2²⁰ blocks: all but the last have 2⁴⁴. This one
-    // is of 1,024 sources for the last GPU of the last server but one.
+    // 2⁶⁴ − 1 bytes in 2²⁰ blocks: all but the last have 2⁴⁴ bytes. This message has the blocks of 1,024 sources for the last
+    // GPU of the last server but one.
     assert_eq!((send.to, bytes), (1_022 * 1_024 + 1_023, 1 << 54));
     let reduce = collective(CollectiveKind::AllReduce, u64::MAX, &of, MAX_CHUNKS);
     assert_eq!(reduce.steps(), 2 * (1_023 + 10));
@@ -512,30 +512,30 @@ fn busbw_is_algbw_times_the_factor_of_nccl_tests() {
 }
 
 #[test]
-fn what_an_algorithm_cannot_serve_is_refused_with_what_is_possible() {
+fn an_unsupported_algorithm_is_refused_with_the_supported_ones() {
     use Algorithm::{Direct, HalvingDoubling, Ring, Tree};
     use CollectiveKind::{AllReduce, AllToAll, Broadcast, ReduceScatter};
     assert_eq!(
         refusal(AllReduce, &[(6, HalvingDoubling)], 1),
-        "halving-doubling all-reduce over 6 ranks: it needs a power of two; ring and direct serve any number"
+        "halving-doubling all-reduce over 6 ranks: it needs a power of two; ring and direct support any number"
     );
     assert_eq!(
         refusal(ReduceScatter, &[(4, Direct), (8, Tree)], 1),
-        "tree reduce-scatter over 8 ranks: there is none; reduce-scatter goes by ring, halving-doubling, direct"
+        "tree reduce-scatter over 8 ranks: not possible; the algorithms of reduce-scatter are ring, halving-doubling, direct"
     );
     assert_eq!(
         refusal(Broadcast, &[(8, HalvingDoubling)], 1),
-        "halving-doubling broadcast over 8 ranks: there is none; broadcast goes by ring, tree, direct"
+        "halving-doubling broadcast over 8 ranks: not possible; the algorithms of broadcast are ring, tree, direct"
     );
     assert_eq!(
         refusal(AllToAll, &[(8, Tree)], 1),
-        "tree all-to-all over 8 ranks: there is none; all-to-all goes by ring, direct"
+        "tree all-to-all over 8 ranks: not possible; the algorithms of all-to-all are ring, direct"
     );
     assert_eq!(
         refusal(AllReduce, &[(8, Tree), (4, Ring)], 1),
-        "tree all-reduce over 8 ranks on level 1 of 2: only the outermost level goes by tree; the others by ring, halving-doubling, direct"
+        "tree all-reduce over 8 ranks on level 1 of 2: only the outermost level can use tree; inner levels can use ring, halving-doubling or direct"
     );
-    let none = "all-reduce over no ranks; a collective has at least one, on each of its levels";
+    let none = "all-reduce over 0 ranks; a collective has at least 1 rank on each of its levels";
     assert_eq!(refusal(AllReduce, &[], 1), none);
     assert_eq!(refusal(AllReduce, &[(4, Ring), (0, Ring)], 1), none);
     assert_eq!(

@@ -1,5 +1,5 @@
-//! Who gets which servers: the genetic search of Pollux (OSDI'21 sections 4.2 and 4.3). What workers are worth to a job
-//! comes as a table; nothing here knows a model, a network or a clock.
+//! The allocation of nodes to jobs by the genetic search of Pollux (OSDI'21 sections 4.2 and 4.3). The caller provides
+//! a table of what workers are worth to each job; models, networks and clocks are unknown here.
 
 mod matrix;
 mod problem;

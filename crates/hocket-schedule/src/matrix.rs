@@ -1,10 +1,11 @@
-//! An allocation: how many workers each job has on each node.
+//! An allocation: the number of workers that each job has on each node.
 
 /// Workers by job and node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Matrix {
     nodes: usize,
-    /// A row of all nodes for each job.
+    /// A row of all nodes for each job. Bytes, so that eight nodes fit in one word for [`Self::cells`] and
+    /// [`Self::fingerprint`].
     workers: Vec<u8>,
 }
 
@@ -29,7 +30,7 @@ impl Matrix {
         &mut self.workers[job * self.nodes..(job + 1) * self.nodes]
     }
 
-    /// Jobs before `point` as they are in `first`, the others as in `second`.
+    /// The one-point crossover: rows before `point` from `first`, the others from `second`.
     pub(crate) fn crossed(first: &Self, second: &Self, point: usize) -> Self {
         let split = point * first.nodes;
         let mut workers = Vec::with_capacity(first.workers.len());
@@ -38,9 +39,9 @@ impl Matrix {
         Self { nodes: first.nodes, workers }
     }
 
-    /// Where a job has workers, as (node, workers), by node.
+    /// The nodes where a job has workers, as (node, workers) in ascending order.
     pub(crate) fn cells(&self, job: usize) -> impl Iterator<Item = (usize, u32)> {
-        // Most of a row is empty, and eight nodes are seen at a glance.
+        // Most of a row is empty, and one comparison skips eight nodes.
         let (eights, rest) = self.row(job).as_chunks::<8>();
         let used = eights.iter().enumerate().filter(|(_, eight)| **eight != [0; 8]);
         let used = used.map(|(place, eight)| (8 * place, eight.as_slice()));
@@ -50,7 +51,7 @@ impl Matrix {
         })
     }
 
-    /// A number that two allocations share only if they are the same, or by a chance of 1 in 2⁶⁴.
+    /// A hash by which equal allocations are recognised: unequal ones share it with a probability of about 2⁻⁶⁴.
     pub(crate) fn fingerprint(&self) -> u64 {
         // FNV-1a over words instead of bytes, with a shift so that high bits reach the low ones.
         let mix = |hash: u64, word: u64| {

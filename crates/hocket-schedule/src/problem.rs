@@ -1,21 +1,22 @@
-//! What a search is asked: nodes, jobs, where these run, and what workers are worth to them.
+//! The problem of a round: nodes, jobs, where these run, and what workers are worth to them; and the fitness of
+//! allocations.
 
 use thiserror::Error;
 
 use crate::matrix::Matrix;
 use crate::tally::Tally;
 
-/// Added to what each job's workers are worth, so that a job that waits (0) leaves a power mean with a negative
-/// exponent above 0. Source: the simulator that the authors of Pollux released with OSDI'21.
+/// Added to the worth of each job, so that a power mean with a negative exponent stays above 0 if a job waits, whose
+/// worth is 0. Source: the simulator that the authors of Pollux released with OSDI'21.
 const WAITING: f64 = 1e-3;
 
 /// Workers on a node, as (node, workers).
 pub type Cell = (usize, u32);
 
-/// How good an allocation is: of what it is worth to each job, the mean or the sum.
+/// The objective of the search: the mean or the sum of what an allocation is worth to each job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fitness {
-    /// The power mean; the lower the exponent, the fairer (OSDI'21 section 4.2, which takes −1).
+    /// The power mean; the lower the exponent, the fairer (OSDI'21 section 4.2, which uses −1).
     PowerMean {
         /// Not 0.
         exponent: f64,
@@ -24,49 +25,49 @@ pub enum Fitness {
     Sum,
 }
 
-/// What a number of workers is worth to a job: 0 if it waits, and more is better.
+/// What a number of workers is worth to a job; the higher, the better. A job that waits has a worth of 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
     /// The number of workers.
     pub workers: u32,
-    /// All on one node.
+    /// The worth if all are on one node.
     pub on_one_node: f64,
-    /// On several nodes.
+    /// The worth if they are on several nodes.
     pub across_nodes: f64,
 }
 
 /// A job in the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolluxJob {
-    /// What it is known by from round to round.
+    /// Identifies it from round to round.
     pub key: u64,
-    /// The numbers of workers that it runs on, ascending.
+    /// The numbers of workers with which it can run, ascending.
     pub sizes: Vec<Worth>,
-    /// Where it runs.
+    /// Where it runs now; empty if it waits.
     pub cells: Vec<Cell>,
-    /// What its worth is multiplied with if it gets other workers than it has.
+    /// Its worth is multiplied by this if its workers change.
     pub restart_factor: f64,
-    /// Whether it stays where it runs.
+    /// Whether it must stay where it runs.
     pub pinned: bool,
 }
 
-/// Nodes and jobs, with what does not change during a search worked out.
+/// Nodes, jobs, and where the jobs run.
 #[derive(Clone, Debug)]
 pub struct PolluxProblem {
     pub(crate) capacities: Vec<u8>,
     pub(crate) jobs: Vec<PolluxJob>,
-    /// Where jobs run.
+    /// The current allocation.
     pub(crate) base: Matrix,
     fitness: Fitness,
 }
 
-/// Why there is nothing to search.
+/// Why a problem is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum ScheduleError {
     #[error("node {node} has {workers} GPUs; at most 255 are possible")]
     LargeNode { node: usize, workers: u32 },
-    #[error("node {node} has {capacity} GPUs, and jobs run with {workers} workers on it")]
+    #[error("node {node} has {capacity} GPUs, but jobs run with {workers} workers on it")]
     Overfull { node: usize, capacity: u8, workers: u32 },
     #[error("a job runs on node {node}, but there are only {nodes} nodes, counted from 0")]
     UnknownNode { node: usize, nodes: usize },
@@ -75,12 +76,16 @@ pub enum ScheduleError {
 }
 
 impl PolluxProblem {
-    /// Jobs on nodes with so many GPUs each.
+    /// The problem of `jobs` on nodes with `capacities` GPUs.
     ///
     /// # Errors
     ///
-    /// [`ScheduleError`] if a node has more than 255 GPUs or fewer than jobs have workers on it, and if the sizes of a
-    /// job do not ascend from 1 or more.
+    /// If a node has more than 255 GPUs or fewer than jobs have workers on it, a job runs on a node that does not
+    /// exist, or the sizes of a job do not ascend from 1 or more.
+    ///
+    /// # Panics
+    ///
+    /// If there is no node.
     pub fn new(
         capacities: &[u32],
         jobs: Vec<PolluxJob>,
@@ -100,12 +105,13 @@ impl PolluxProblem {
         Ok(Self { capacities, jobs, base, fitness })
     }
 
-    /// How good an allocation is, of which `tally` was counted.
+    /// The fitness of an allocation, whose tally is `tally`.
     pub(crate) fn fitness(&self, matrix: &Matrix, tally: &Tally) -> f64 {
         self.fitness_of((0..self.jobs.len()).map(|job| self.worth(job, matrix, tally)))
     }
 
-    /// What no allocation exceeds: every job stays, or moves to what is worth most to it.
+    /// A fitness that no allocation exceeds: each job stays or gets the workers that are worth most to it, as if it
+    /// were alone in the cluster.
     pub(crate) fn bound(&self) -> f64 {
         let tally = Tally::of(&self.base);
         let largest = self.capacities.iter().copied().max().map_or(0, u32::from);
@@ -126,6 +132,7 @@ impl PolluxProblem {
             Fitness::Sum => worths.sum(),
             Fitness::PowerMean { exponent } => {
                 let power = |worth: f64| match exponent {
+                    // The paper's exponent: a division is faster than a power, and every individual takes one per job.
                     -1.0 => 1.0 / (worth + WAITING),
                     other => (worth + WAITING).powf(other),
                 };
@@ -135,7 +142,8 @@ impl PolluxProblem {
         }
     }
 
-    /// What its workers are worth to a job.
+    /// What its workers are worth to a job, with the restart factor if they change; 0 for a number of workers with
+    /// which it cannot run.
     pub(crate) fn worth(&self, job: usize, matrix: &Matrix, tally: &Tally) -> f64 {
         let sizes = &self.jobs[job].sizes;
         let workers = tally.workers[job];
@@ -148,14 +156,14 @@ impl PolluxProblem {
         if stays { worth } else { worth * self.jobs[job].restart_factor }
     }
 
-    /// The largest size of a job up to so many workers; 0 if it does not run on so few.
-    pub(crate) fn size_below(&self, job: usize, workers: u32) -> u32 {
+    /// The largest size of a job up to `workers`; 0 if all its sizes are larger.
+    pub(crate) fn size_up_to(&self, job: usize, workers: u32) -> u32 {
         let sizes = &self.jobs[job].sizes;
         let above = sizes.partition_point(|size| size.workers <= workers);
         above.checked_sub(1).map_or(0, |last| sizes[last].workers)
     }
 
-    /// The smallest size of a job with more than so many workers.
+    /// The smallest size of a job above `workers`.
     pub(crate) fn size_above(&self, job: usize, workers: u32) -> Option<u32> {
         let sizes = &self.jobs[job].sizes;
         sizes.get(sizes.partition_point(|size| size.workers <= workers)).map(|size| size.workers)
@@ -168,6 +176,10 @@ fn check_sizes(job: &PolluxJob) -> Result<(), ScheduleError> {
     if ascend { Ok(()) } else { Err(ScheduleError::Sizes { key: job.key, sizes }) }
 }
 
+/// The current allocation.
+///
+/// # Errors
+/// If jobs run on a node that does not exist, or with more workers on a node than it has GPUs.
 fn base(capacities: &[u8], jobs: &[PolluxJob]) -> Result<Matrix, ScheduleError> {
     let nodes = capacities.len();
     let mut loads = vec![0; nodes];

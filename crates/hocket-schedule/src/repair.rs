@@ -1,6 +1,6 @@
-//! Making an allocation possible again after rows were mixed and redrawn: nodes hold what they can, at most one
-//! distributed job is on a node (OSDI'21 section 4.2, "interference avoidance"), and jobs have numbers of workers that
-//! they run on.
+//! The repair of an allocation after rows were mixed and redrawn. Afterwards, no node has more workers than GPUs, at
+//! most one distributed job is on a node (OSDI'21 section 4.2, "interference avoidance"), and each job has a number of
+//! workers with which it can run, or none.
 
 use std::mem;
 
@@ -11,18 +11,19 @@ use crate::matrix::Matrix;
 use crate::problem::PolluxProblem;
 use crate::tally::Tally;
 
-/// An allocation under repair, with its tally.
+/// An allocation under repair.
 pub(crate) struct Repair<'a> {
     problem: &'a PolluxProblem,
     matrix: &'a mut Matrix,
-    /// A job that others make way for before it makes way for them.
+    /// The job that keeps its workers longest: the one that was redrawn, whose new row would otherwise seldom survive.
     first: Option<usize>,
+    /// Counts of `matrix`, updated with every change.
     tally: &'a mut Tally,
     draw: &'a mut Stream,
 }
 
 impl<'a> Repair<'a> {
-    /// Counts `matrix`. `tally` is of use afterwards.
+    /// Begins the repair of `matrix`. From here on, `tally` has the counts of `matrix`, also after the repair.
     pub(crate) fn new(
         problem: &'a PolluxProblem,
         matrix: &'a mut Matrix,
@@ -34,7 +35,7 @@ impl<'a> Repair<'a> {
         Self { problem, matrix, first, tally, draw }
     }
 
-    /// Gives GPUs that are free on a node to a random job, for each node; or leaves them free, with equal chance: more
+    /// Gives free GPUs of each node to a random job; or, with equal probability, leaves them all free, since more
     /// workers are not always worth more.
     pub(crate) fn hand_out_or_not(&mut self) {
         if self.draw.random_bool(0.5) {
@@ -50,8 +51,10 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Makes the allocation possible. Pinned jobs never make way.
+    /// Makes the allocation valid. Pinned jobs never lose workers.
     pub(crate) fn repair(mut self) {
+        // Sizes come last: both other steps change numbers of workers, but a job that takes a size keeps to their
+        // limits.
         for node in 0..self.problem.capacities.len() {
             self.empty_overfull(node);
         }
@@ -63,7 +66,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Random elements of a node's column are decremented until its jobs fit, as in the artifact of OSDI'21.
+    /// Takes workers from random jobs on a node until the rest fits, as in the artifact of OSDI'21.
     fn empty_overfull(&mut self, node: usize) {
         let capacity = u32::from(self.problem.capacities[node]);
         if self.tally.loads[node] <= capacity {
@@ -74,7 +77,7 @@ impl<'a> Repair<'a> {
         let (mut last, mut others): (Vec<usize>, Vec<usize>) =
             free.partition(|job| Some(*job) == self.first);
         while self.tally.loads[node] > capacity {
-            // Pinned jobs alone fit, as they run.
+            // One of both lists has a job: pinned jobs alone fit, because they run there.
             let jobs = if others.is_empty() { &mut last } else { &mut others };
             let place = self.draw.random_range(0..jobs.len());
             let job = jobs[place];
@@ -86,12 +89,13 @@ impl<'a> Repair<'a> {
         self.tally.jobs[node] = here;
     }
 
-    /// One distributed job stays on a node: a pinned one, the first, or a random one.
+    /// Lets one distributed job stay on a node: a pinned one, the first, or a random one.
     fn separate_distributed(&mut self, node: usize) {
         if self.tally.distributed[node] < 2 {
             return;
         }
         let here = self.tally.jobs[node].iter().copied();
+        // The tally may list jobs that have left.
         let distributed =
             |job: &usize| self.matrix.row(*job)[node] > 0 && self.tally.is_distributed(*job);
         let here: Vec<usize> = here.filter(distributed).collect();
@@ -105,11 +109,11 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Between two sizes a job grows or shrinks, with equal chance: elements that change one at a time would seldom
-    /// add up to a size far from the last. The paper's jobs run on any number of workers.
+    /// A job between two of its sizes grows or shrinks to one of them, with equal probability: changes of one worker at
+    /// a time would seldom add up to a distant size. In the paper, jobs can run with any number of workers.
     fn take_a_size(&mut self, job: usize) {
         let workers = self.tally.workers[job];
-        let below = self.problem.size_below(job, workers);
+        let below = self.problem.size_up_to(job, workers);
         if workers == below || self.problem.jobs[job].pinned {
             return;
         }
@@ -120,7 +124,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Takes random workers away.
+    /// Removes workers at random.
     fn shrink(&mut self, job: usize, by: u32) {
         let mut nodes: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
         for _ in 0..by {
@@ -132,18 +136,20 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Adds workers on free GPUs, first on nodes that the job is on; adds none and returns false if there are too few.
+    /// Adds workers on free GPUs, first on the job's nodes; adds none and returns false if there are too few.
     fn grow(&mut self, job: usize, by: u32) -> bool {
         let capacities = &self.problem.capacities;
-        let own: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
+        let present: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
         let spreads = self.tally.is_distributed(job);
         let shared = |node: usize| self.tally.distributed[node] > 0;
-        let may_spread = spreads || !own.iter().any(|node| shared(*node));
+        // A second node would make the job distributed, also on its first one.
+        let may_spread = spreads || !present.iter().any(|node| shared(*node));
+        // From a random node on, so that low numbers are not filled first.
         let start = self.draw.random_range(0..capacities.len());
         let around = (0..capacities.len()).map(|step| (start + step) % capacities.len());
-        let others = around.filter(|node| may_spread && !own.contains(node) && !shared(*node));
+        let others = around.filter(|node| may_spread && !present.contains(node) && !shared(*node));
         let (mut more, mut left) = (Vec::new(), by);
-        for node in own.iter().copied().chain(others) {
+        for node in present.iter().copied().chain(others) {
             let free = u32::from(capacities[node]) - self.tally.loads[node];
             if free > 0 && left > 0 {
                 more.push((node, free.min(left)));
@@ -167,6 +173,7 @@ impl<'a> Repair<'a> {
             self.tally.spread[job] += 1;
             match self.tally.spread[job] {
                 1 => {}
+                // With its second node, the job becomes distributed on the first one, too.
                 2 => self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] += 1),
                 _ => self.tally.distributed[node] += 1,
             }
@@ -184,6 +191,7 @@ impl<'a> Repair<'a> {
                 self.tally.distributed[node] -= 1;
             }
             self.tally.spread[job] -= 1;
+            // On one node that is left, the job no longer counts as distributed.
             if self.tally.spread[job] == 1 {
                 self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] -= 1);
             }

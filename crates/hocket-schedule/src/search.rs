@@ -1,5 +1,5 @@
-//! The genetic search: a population of allocations that is crossed, mutated, repaired and thinned out, generation
-//! after generation, and that the next round starts from (OSDI'21 section 4.3; operators as in its artifact).
+//! The genetic search: a population of allocations is crossed, mutated, repaired and thinned out, generation
+//! after generation, and kept for the next round (OSDI'21 section 4.3; operators as in its artifact).
 
 use std::collections::BTreeSet;
 
@@ -11,39 +11,41 @@ use crate::problem::{Cell, PolluxProblem};
 use crate::repair::Repair;
 use crate::tally::Tally;
 
-/// How a search goes.
+/// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchOptions {
-    /// Allocations that live on from one generation to the next.
+    /// The number of allocations that survive from one generation to the next; at least 1.
     pub population: usize,
-    /// Generations of a round.
+    /// The most generations of a round.
     pub generations: usize,
 }
 
-/// A search, with what it keeps from round to round.
+/// A search over several rounds: each starts from the population of the last one.
 #[derive(Clone, Debug)]
 pub struct PolluxSearch {
     options: SearchOptions,
     seed: u64,
     rounds: u64,
-    /// Of the last round: keys of jobs, nodes, allocations.
+    /// The job of each row in the last round's population.
     keys: Vec<u64>,
+    /// The number of nodes in the last round.
     nodes: usize,
+    /// The last round's population.
     population: Vec<Matrix>,
 }
 
 /// The best allocation that a round found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {
-    /// By job.
+    /// By job: its workers on each node.
     pub rows: Vec<Vec<Cell>>,
-    /// By job: what its workers are worth to it, with the factor of a restart.
+    /// By job: what its workers are worth to it, with the restart factor if they change.
     pub worths: Vec<f64>,
-    /// Of all jobs.
+    /// The fitness of this allocation.
     pub fitness: f64,
-    /// Of the allocation that is in force.
+    /// The fitness of the current allocation.
     pub fitness_before: f64,
-    /// How many were bred: fewer than asked for if no allocation can be better.
+    /// The number of generations: lower than in the options if no allocation can be better.
     pub generations: usize,
 }
 
@@ -54,21 +56,27 @@ struct Individual {
 }
 
 impl PolluxSearch {
-    /// A search that starts from where jobs run. The same seed and rounds give the same answers.
+    /// A search before its first round, which starts from where jobs run. The same seed and problems give the same
+    /// allocations.
+    ///
+    /// # Panics
+    ///
+    /// If the population is 0.
     pub fn new(options: SearchOptions, seed: u64) -> Self {
-        assert!(options.population > 0, "somebody must survive");
+        assert!(options.population > 0, "a population has at least one individual");
         Self { options, seed, rounds: 0, keys: Vec::new(), nodes: 0, population: Vec::new() }
     }
 
-    /// The best allocation found from the last round's population and where jobs run now. Of equally good ones, the one
-    /// that was found first, beginning with where jobs run.
+    /// Searches from the last round's population and the current allocation; returns the best allocation. Among equally
+    /// good ones, that is the current one, otherwise the one that appeared first.
     pub fn round(&mut self, problem: &PolluxProblem) -> Round {
+        // A stream for each round: its draws do not depend on how many generations earlier rounds took.
         let mut draw = stream(self.seed, "placement", self.rounds);
         self.rounds += 1;
         let mut population = self.first_generation(problem, &mut draw);
         let bound = problem.bound();
         let mut generations = 0;
-        // In a quiet cluster there is often nothing that is worth a restart.
+        // In a quiet cluster, often no change is worth a restart: the bound is reached without any generation.
         while generations < self.options.generations && population[0].fitness < bound {
             self.next_generation(problem, &mut population, &mut draw);
             generations += 1;
@@ -81,6 +89,7 @@ impl PolluxSearch {
     }
 
     fn first_generation(&self, problem: &PolluxProblem, draw: &mut Stream) -> Vec<Individual> {
+        // The current allocation comes first, so that it stays if nothing is better.
         let mut first = vec![problem.base.clone()];
         if self.nodes == problem.capacities.len() {
             first.extend(self.carried_over(problem));
@@ -95,7 +104,7 @@ impl PolluxSearch {
         population
     }
 
-    /// The allocations of the last round, for the jobs of this one: new and pinned jobs are where they run.
+    /// The last round's allocations with rows for the jobs of this round: new and pinned jobs have their current rows.
     fn carried_over(&self, problem: &PolluxProblem) -> Vec<Matrix> {
         let jobs = problem.jobs.iter().enumerate().filter(|(_, job)| !job.pinned);
         let last = |key: u64| self.keys.iter().position(|last| *last == key);
@@ -117,6 +126,7 @@ impl PolluxSearch {
         population: &mut Vec<Individual>,
         draw: &mut Stream,
     ) {
+        // Children of this generation are pushed behind their parents, and do not breed yet.
         let parents = population.len();
         let mut tally = Tally::default();
         for _ in 0..self.options.population {
@@ -134,8 +144,8 @@ impl PolluxSearch {
     }
 }
 
-/// A child with rows of both parents, or half of the time of the first alone: where parents differ much, few rows of
-/// one still fit among those of the other.
+/// A child with rows of both parents or, half of the time, of the first alone: if parents differ much, few rows of
+/// one fit among those of the other.
 fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
     if draw.random_bool(0.5) {
         return first.clone();
@@ -143,12 +153,12 @@ fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
     Matrix::crossed(first, second, draw.random_range(0..first.jobs()))
 }
 
-/// Changes a child: half of the time each, a job goes back to where it runs, one gives up workers, and one is redrawn as
-/// a whole. Returns the job that was redrawn. What is free then may be handed out.
+/// Changes a child in three ways, each half of the time: a job returns to where it runs, a job gives up workers, and a
+/// job's row is redrawn. Returns the job that was redrawn.
 ///
-/// The simulator that the authors of Pollux released with OSDI'21 resets rows, empties elements and raises elements on nodes
-/// with free GPUs, each in a tenth of all rows; a change or two in a child finds better allocations where jobs are
-/// many. A row is redrawn as a whole for the sake of jobs that run on some numbers of workers only.
+/// The simulator that the authors of Pollux released with OSDI'21 resets rows, empties elements and raises elements on
+/// nodes with free GPUs, each in a tenth of all rows. With many jobs, one or two changes in a child find better
+/// allocations. Rows are redrawn as a whole because some jobs can run only with certain numbers of workers.
 fn mutate(problem: &PolluxProblem, matrix: &mut Matrix, draw: &mut Stream) -> Option<usize> {
     if let Some(job) = one_in_two(problem, draw) {
         matrix.row_mut(job).copy_from_slice(problem.base.row(job));
@@ -199,10 +209,11 @@ fn tournament(population: &[Individual], draw: &mut Stream) -> usize {
     first.min(second)
 }
 
-/// Keeps the best, each once, best first and of equals the oldest.
+/// Keeps the `size` best different individuals, best first; among equals, the oldest first.
 fn thin_out(population: &mut Vec<Individual>, size: usize) {
     let mut seen = BTreeSet::new();
     population.retain(|individual| seen.insert(individual.fingerprint));
+    // A stable sort: younger individuals stand behind older ones.
     population.sort_by(|one, other| other.fitness.total_cmp(&one.fitness));
     population.truncate(size);
 }

@@ -1,19 +1,19 @@
-//! What is counted of an allocation: who has how many workers where.
+//! Row and column sums of an allocation, which are updated during its repair instead of being summed anew.
 
 use crate::matrix::Matrix;
 
-/// What is counted of an allocation, kept up to date while it is repaired.
+/// Workers and nodes of each job, and workers and jobs on each node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// Workers by node.
+    /// By node: its workers.
     pub(crate) loads: Vec<u32>,
-    /// Jobs by node, of which some may have left.
+    /// By node: its jobs, in the order in which they came; also those that a repair has removed.
     pub(crate) jobs: Vec<Vec<usize>>,
-    /// Distributed jobs, those on several nodes, by node.
+    /// By node: the number of its jobs that are distributed, which means on several nodes.
     pub(crate) distributed: Vec<u32>,
-    /// Workers by job.
+    /// By job: its workers.
     pub(crate) workers: Vec<u32>,
-    /// Nodes by job.
+    /// By job: the number of its nodes.
     pub(crate) spread: Vec<u32>,
 }
 
@@ -29,8 +29,9 @@ impl Tally {
         self.spread[job] > 1
     }
 
-    /// Counts another allocation.
+    /// Replaces all counts by those of `matrix`.
     pub(crate) fn count(&mut self, matrix: &Matrix) {
+        // Vectors are cleared instead of created, because every child of every generation is counted.
         let nodes = matrix.nodes();
         self.loads.clear();
         self.loads.resize(nodes, 0);

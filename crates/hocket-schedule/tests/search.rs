@@ -1,4 +1,4 @@
-//! What a round of the search promises, and how good it is against trying all allocations.
+//! The guarantees of a round of the search, and its results against the best of all allocations.
 
 use hocket_schedule::{
     Cell, Fitness, PolluxJob, PolluxProblem, PolluxSearch, Round, ScheduleError, SearchOptions,
@@ -41,7 +41,7 @@ fn workers(row: &[Cell]) -> u32 {
     row.iter().map(|(_, workers)| workers).sum()
 }
 
-/// What a row is worth, worked out apart from the search.
+/// What a row is worth, calculated independently of the search.
 fn worth(job: &PolluxJob, row: &[Cell]) -> f64 {
     let size = job.sizes.iter().find(|size| size.workers == workers(row));
     let worth =
@@ -92,7 +92,7 @@ fn best_of_all(gpus: &[u32], jobs: &[PolluxJob], kind: Fitness) -> f64 {
         if violation(gpus, jobs, &rows).is_none() {
             best = best.max(fitness(jobs, &rows, kind));
         }
-        // The next allocation, as a number whose digits run to the GPUs of their nodes.
+        // The next allocation: counts up like a number whose digits go up to the GPUs of their nodes.
         let Some(cell) = (0..cells).find(|cell| counts[*cell] < gpus[cell % gpus.len()]) else {
             return best;
         };

@@ -152,6 +152,7 @@ impl Sender {
     /// Payload of the next packet.
     #[inline]
     pub fn next_payload(&self, mtu: u16) -> u16 {
+        // At most the MTU, so the cast loses nothing.
         u64::from(mtu).min(self.boundary - self.sent) as u16
     }
 
@@ -180,6 +181,7 @@ impl Sender {
     /// sender went back: these bytes need not be sent again, and the caller must call [`Self::begin_message`].
     #[inline]
     pub fn on_ack(&mut self, acknowledged: u64) -> bool {
+        // After a change of path, an older acknowledgement may arrive later than a newer one.
         self.acknowledged = self.acknowledged.max(acknowledged);
         let skips = self.acknowledged > self.sent;
         self.sent = self.sent.max(self.acknowledged);
@@ -198,6 +200,7 @@ impl Sender {
     /// Stops sending until [`Self::release`], because there is no path to the receiver.
     pub fn hold(&mut self) {
         self.is_held = true;
+        // A window of 0 is never open, which spares a check for every packet.
         self.window = 0;
     }
 

@@ -1,4 +1,4 @@
-"""Passes on `hocket_agent`, the agent in a training job, and holds the command that runs a job with it."""
+"""Re-exports `hocket_agent`, the agent in a training job; has the command that runs a job with it."""
 
 from hocket_agent import Agent, Settings
 

@@ -42,7 +42,9 @@ def agent_command(
         "HOCKET_DRY_RUN": "1" if dry_run else None,
     }
     environment = {**os.environ, **{name: value for name, value in given.items() if value is not None}}
+    # Only to report errors: in the job, the agent merely logs an invalid setting, and measures.
     client_of(settings_of(environment))
+    # The script replaces this process, so that signals reach it and its exit code is the command's.
     try:
         os.execvpe(command[0], command, environment)
     except OSError as error:

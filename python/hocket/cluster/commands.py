@@ -8,7 +8,7 @@ import typer
 from rich.progress import TaskID
 
 from hocket import options
-from hocket.console import print_json, print_warnings, progress_bar, word_on_ctrl_c
+from hocket.console import message_on_ctrl_c, print_json, print_warnings, progress_bar
 from hocket.errors import InputError, located
 from hocket.units import format_duration, parse_duration
 
@@ -73,7 +73,7 @@ def cluster_command(
                     text = f"{title}: simulated {time_s:,.0f} s"
                     progress.update(task, completed=done, description=text)
 
-                with word_on_ctrl_c(_KEPT):
+                with message_on_ctrl_c(_KEPT):
                     runs[where] = simulate_cluster(checked, policy, directory=where, progress=show_progress)
                 end_interrupted(runs[where])
     finally:
@@ -184,7 +184,7 @@ def replay_command(
         def show_progress(time_s: float, _: int, __: int | None) -> None:
             progress.update(task, description=f"replayed {time_s:,.3f} s")
 
-        with located(directory), word_on_ctrl_c(_KEPT):
+        with located(directory), message_on_ctrl_c(_KEPT):
             replayed = replay(
                 run,
                 times_ps[0] / 1e12,

@@ -1,6 +1,7 @@
 """Schedulers by name, built in or a user's own class, with CASSINI or without."""
 
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -100,13 +101,18 @@ def _load_class(path: Path, class_name: str, seed: int) -> Scheduler:
 
 def _module(path: Path) -> dict[str, Any]:
     """The definitions of the Python file at `path`, by name."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # No import can have this name, so the file replaces no module that happens to be called like it.
+    name = f"scheduler {path}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
+    # Dataclasses and annotations as text are looked up in the module of their class.
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise InputError(f"{path} raised {_error_text(error)}") from error
     return vars(module)
 

@@ -66,6 +66,7 @@ class Comparison:
         # Ranks identify a collective but not a job, of which their number is a measure.
         of_jobs = self.jobs.rename({"ranks": "job_ranks"})
         long = pl.concat(_unpivoted(frame) for frame in (of_jobs, self.collectives, self.runs))
+        # A mean, since the first run may have used several algorithms for one kind of collective.
         first = (
             long.filter(pl.col("run") == self.names[0])
             .group_by(*_SAME_COLLECTIVE, "measure")
@@ -73,6 +74,7 @@ class Comparison:
         )
         ratio = pl.when(pl.col("first") != 0).then(pl.col("value") / pl.col("first"))
         related = (
+            # Measures of jobs and runs have null in the columns of collectives, and must match all the same.
             long.join(
                 first, on=[*_SAME_COLLECTIVE, "measure"], how="left", nulls_equal=True, maintain_order="left"
             )
@@ -82,6 +84,7 @@ class Comparison:
         return related.join(self._settings(set(related.columns)), on="run", how="left", maintain_order="left")
 
     def _settings(self, taken: set[str]) -> pl.DataFrame:
+        # A key may have the name of a column: `run` is also a table of plans.
         columns = {
             each.key: each.values
             for each in self.differences
@@ -112,6 +115,7 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
     names = []
     for path in paths:
         parts = 1
+        # Ends, because `read_runs` refuses equal paths.
         while sum(ending(other, parts) == ending(path, parts) for other in paths) > 1:
             parts += 1
         names.append(ending(path, parts))
@@ -121,8 +125,8 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
 def compare(runs: Mapping[str, Run]) -> Comparison:
     """Compares `runs`, by name, with ratios to the first one.
 
-    Runs of different engines, with different jobs, or interrupted can be compared in part: `notes` tells what
-    is missing. Raises `InputError` for fewer than two runs.
+    Runs of different engines, runs with different jobs and interrupted runs can be compared in part: `notes`
+    reports what is missing. Raises `InputError` for fewer than two runs.
     """
     if len(runs) < 2:
         raise InputError(f"compare: needs at least two runs: got {len(runs)}")
@@ -153,6 +157,7 @@ def _side_by_side(
 
 def _with_ratio(frame: pl.DataFrame, first: str, same: list[str], measure: str) -> pl.DataFrame:
     """`frame` with `ratio`: `measure` ÷ its mean in run `first` over rows with the same values in `same`."""
+    # A mean, since the first run may have used several algorithms for one kind of collective.
     of_first = frame.filter(pl.col("run") == first).group_by(same).agg(first=pl.col(measure).mean())
     ratio = pl.when(pl.col("first") > 0).then(pl.col(measure) / pl.col("first"))
     joined = frame.join(of_first, on=same, how="left", maintain_order="left")
@@ -179,6 +184,7 @@ def _notes(runs: Mapping[str, Run]) -> Iterator[str]:
     for name, run in runs.items():
         status, simulated_s = run.manifest["status"], run.manifest.get("simulated_s")
         if status != "complete":
+            # A run on a testbed has no simulated time.
             after = "" if simulated_s is None else f" after {simulated_s:.6g} s of simulated time"
             why = f": {run.manifest['failure']}" if "failure" in run.manifest else ""
             yield f"{name}: {status}{after}{why}; its values cover what was finished by then"

@@ -59,6 +59,7 @@ def differences(runs: Mapping[str, Run]) -> list[Difference]:
 
 
 def _differing(settings: list[dict[str, _Setting]]) -> Iterator[Difference]:
+    # In reverse, so that a key gets the setting of the first run that has it.
     first = {key: setting for each in reversed(settings) for key, setting in each.items()}
     for key in _in_order(settings):
         element = first[key].element
@@ -78,6 +79,7 @@ def _differing_parameters(parameters: list[dict[str, _Parameter]]) -> Iterator[D
         given = True
         for each in parameters:
             if key in each:
+                # The parameter `policy` itself is compared among all runs.
                 policy = each[policy_key].value if policy_key in each and key != policy_key else None
                 by_policy.setdefault(policy, set()).add(each[key].value)
                 given = given and each[key].source == "plan"

@@ -76,6 +76,7 @@ def _print_jobs(comparison: Comparison) -> None:
 
 def _print_collectives(comparison: Comparison) -> None:
     same = ["job", "kind", "bytes", "ranks"]
+    # Time over all runs and algorithms, so that each collective has all its rows or none.
     spent = comparison.collectives.with_columns(spent=(pl.col("time_s") * pl.col("count")).sum().over(same))
     each = spent.unique(same).sort("spent", *same, descending=[True, False, False, False, False])
     shown = spent.join(each.head(_MOST_COLLECTIVES), on=same, how="semi", maintain_order="left")
@@ -108,6 +109,7 @@ def _print_collectives(comparison: Comparison) -> None:
 
 def _print_network(comparison: Comparison) -> None:
     runs = comparison.runs
+    # Runs of plain flows have no jobs; completion times of flows are then their result.
     by_flows = comparison.jobs.height == 0
     header = (
         *("run", Column("engine", spare=3, text=True), Column("status", spare=4, text=True)),

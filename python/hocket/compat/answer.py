@@ -16,9 +16,9 @@ from hocket import _hocket
 from hocket.compat.link_demands import demands
 from hocket.compat.prediction import predict
 from hocket.compat.ranking import (
-    Found,
     LinkCompatibility,
-    Ranked,
+    PlacementSolution,
+    RankedPlacements,
     on_circle,
     solve,
 )
@@ -56,6 +56,7 @@ def written_bound(bound: float) -> str:
     >>> written_bound(0.9661), written_bound(1.0)
     ('0.967', '1.000')
     """
+    # As in `printed_score`: a computed 0.96600000001 is 0.966.
     return f"{math.ceil(bound * 1000 - 1e-9) / 1000:.3f}"
 
 
@@ -109,8 +110,8 @@ class Compatibility(Displayed):
     `hocket.compat.prediction.predict`.
     """
 
-    asked: Plan
-    """The plan that the answer is about."""
+    original_plan: Plan
+    """The plan that the answer is about, without the shifts of the answer."""
 
     score: float
     bound: float
@@ -166,6 +167,7 @@ class Compatibility(Displayed):
         rows = self.prediction.filter(pl.col("job").is_in(sharing)) if sharing else self.prediction
 
         def mean(figure: str) -> float:
+            # A mean of ratios, in which jobs with long iterations count no more than others.
             ratios = (rows[f"sharing_{figure}_s"] / rows[f"{instead}_{figure}_s"]).drop_nulls()
             return float(ratios.to_numpy().mean()) if len(ratios) else 1.0
 
@@ -181,10 +183,11 @@ class Compatibility(Displayed):
         >>> compatibility({"link": {"capacity": "50 Gbps"}, "jobs": jobs}).plan().jobs[1]
         Job('b', period='180 ms', 1 Up phase, time_shift='90 ms')
         """
-        shifted = self.asked.shifted(self)
+        shifted = self.original_plan.shifted(self)
         if not padded:
             return shifted
         padded_s, cost = self.fit.padded_periods_s, self.fit.padding_cost
+        # A job whose period fits as given keeps the `pad_to` of the plan, if it has one.
         jobs = (
             job.replace(pad_to_s=padded_s[job.name]) if cost[job.name] > 0 else job for job in shifted.jobs
         )
@@ -207,6 +210,7 @@ class Compatibility(Displayed):
         return replace(
             self,
             score=link.score,
+            # The shifts were chosen for all links together: nothing is proven about this link alone.
             bound=1.0,
             proven_optimal=False,
             perimeter_s=perimeter_ps / 1e12,
@@ -257,12 +261,12 @@ class Compatibility(Displayed):
 
 
 def _candidate_as_json(candidate: CandidateScore) -> dict[str, Any]:
-    found = {"name": candidate.name, "score": candidate.score, "discarded": candidate.reason}
+    entry = {"name": candidate.name, "score": candidate.score, "discarded": candidate.reason}
     if candidate.answer is None:
-        return found
+        return entry
     keys = ("verdict", "speedup", "proven_optimal", "time_shifts_s", "batch_sizes", "links", "prediction")
     answer = candidate.answer.to_dict()
-    return found | {key: answer[key] for key in keys}
+    return entry | {key: answer[key] for key in keys}
 
 
 def compatibility(
@@ -298,6 +302,7 @@ def compatibility(
             check_precision(precision_deg)
     precision_deg = plan.precision_deg if precision_deg is None else precision_deg
     search: _hocket._Search = {
+        # A plan writes 0 for a search over all shifts, the solvers take `None`.
         "precision_deg": precision_deg or None,
         "strict": plan.compat.strict if strict is None else strict,
         "time_limit_s": plan.compat.time_limit_ps / 1e12,
@@ -305,6 +310,7 @@ def compatibility(
     with located(source):
         network = build_network(plan)
         demand = demands(plan, network)
+        # Measuring training jobs is a simulation, not a part of the search.
         started = time.perf_counter()
         ranked = solve(plan, network, demand, search)
         solve_s = time.perf_counter() - started
@@ -314,12 +320,12 @@ def compatibility(
 def _best_answer(
     plan: Plan,
     network: Network,
-    ranked: Ranked,
+    ranked: RankedPlacements,
     search: "_hocket._Search",
     solve_s: float,
     every_candidate: bool,
 ) -> Compatibility:
-    scores = [CandidateScore(name, found.score, None) for name, found in ranked.placements.items()]
+    scores = [CandidateScore(name, solution.score, None) for name, solution in ranked.placements.items()]
     scores += [CandidateScore(name, None, reason) for name, reason in ranked.discarded.items()]
     # With one link there are no placements to choose from.
     candidates = () if plan.link else tuple(scores)
@@ -328,9 +334,10 @@ def _best_answer(
     if not every_candidate:
         return best
     answers = {
-        name: best if found is ranked.best else _answer(plan, network, found, solve_s, in_steps)
-        for name, found in ranked.placements.items()
+        name: best if solution is ranked.best else _answer(plan, network, solution, solve_s, in_steps)
+        for name, solution in ranked.placements.items()
     }
+    # Each answer has itself as the only candidate, so that its `plan` places jobs as this candidate does.
     with_answers = (
         replace(each, answer=replace(answers[each.name], candidates=(each,)))
         if each.name in answers
@@ -340,57 +347,59 @@ def _best_answer(
     return replace(best, candidates=tuple(with_answers))
 
 
-def _answer(plan: Plan, network: Network, found: Found, solve_s: float, in_steps: bool) -> Compatibility:
-    fitted = found.fitted
+def _answer(
+    plan: Plan, network: Network, solution: PlacementSolution, solve_s: float, in_steps: bool
+) -> Compatibility:
+    fitted = solution.fitted
     names = [job.name for job in plan.jobs]
     tightest_bps = min(rate for _, rate in network.links)
     return Compatibility(
-        asked=plan,
-        score=found.score,
-        bound=found.bound,
-        proven_optimal=found.proven_optimal,
+        original_plan=plan,
+        score=solution.score,
+        bound=solution.bound,
+        proven_optimal=solution.proven_optimal,
         perimeter_s=fitted["perimeter_ps"] / 1e12,
-        time_shifts_s={name: shift / 1e12 for name, shift in zip(names, found.shifts_ps, strict=True)},
+        time_shifts_s={name: shift / 1e12 for name, shift in zip(names, solution.shifts_ps, strict=True)},
         rotations_deg={
             # Shifts are whole picoseconds: digits beyond a millionth of a degree only show their rounding.
             name: round(shift / (period * rounds) * 360, 6)
             for name, shift, period, rounds in zip(
-                names, found.shifts_ps, fitted["periods_ps"], fitted["rounds"], strict=True
+                names, solution.shifts_ps, fitted["periods_ps"], fitted["rounds"], strict=True
             )
         },
-        precision_deg=found.precision_deg,
+        precision_deg=solution.precision_deg,
         in_steps=in_steps,
         solve_s=solve_s,
-        jobs=_circle_jobs(plan, found),
-        capacity_bps=min((link.capacity_bps for link in found.links), default=tightest_bps),
-        fit=_period_fit(names, found.given, fitted),
-        prediction=predict(plan, network, found),
-        interrupted=found.interrupted,
-        links=found.links,
+        jobs=_circle_jobs(plan, solution),
+        capacity_bps=min((link.capacity_bps for link in solution.links), default=tightest_bps),
+        fit=_period_fit(names, solution.given, fitted),
+        prediction=predict(plan, network, solution),
+        interrupted=solution.interrupted,
+        links=solution.links,
         candidates=(),
     )
 
 
-def _circle_jobs(plan: Plan, found: Found) -> tuple[CircleJob, ...]:
+def _circle_jobs(plan: Plan, solution: PlacementSolution) -> tuple[CircleJob, ...]:
     def batch_size(job: Job, choice: int) -> int | None:
         return job.batch_size[choice] if job.batch_size and len(job.batch_size) > 1 else None
 
-    profiles = on_circle(found.given, found.fitted["periods_ps"])
+    profiles = on_circle(solution.given, solution.fitted["periods_ps"])
     return tuple(
         CircleJob(
             name=job.name,
-            given=found.given[number],
+            given=solution.given[number],
             profile=profiles[number],
-            rounds=found.fitted["rounds"][number],
-            time_shift_ps=found.shifts_ps[number],
-            batch_size=batch_size(job, found.choices[number]),
+            rounds=solution.fitted["rounds"][number],
+            time_shift_ps=solution.shifts_ps[number],
+            batch_size=batch_size(job, solution.choices[number]),
         )
         for number, job in enumerate(plan.jobs)
     )
 
 
 def _period_fit(
-    names: Sequence[str], given: Sequence[WorkloadProfile], fitted: "_hocket._Fitted"
+    names: Sequence[str], given: Sequence[WorkloadProfile], fitted: "_hocket._FitResult"
 ) -> PeriodFit:
     padded = dict(zip(names, fitted["padded_periods_ps"], strict=True))
     periods = {name: each.period_ps for name, each in zip(names, given, strict=True)}

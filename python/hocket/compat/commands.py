@@ -16,7 +16,7 @@ def compat_command(
     precision: Annotated[
         float | None,
         typer.Option(
-            "--precision", metavar="DEGREES", help="Search rotations in such steps; 0 searches all."
+            "--precision", metavar="DEGREES", help="Step of the search over rotations; 0 searches all."
         ),
     ] = None,
     strict: Annotated[
@@ -48,6 +48,7 @@ def compat_command(
             if given:
                 raise InputError(f"{option}: applies only to the plan that --out writes; add --out FILE.toml")
     else:
+        # Before the search, which may last until its time limit.
         check_plan_file(output, replace=force)
     checked = as_plan(plan)
     if every_candidate and not checked.candidates:

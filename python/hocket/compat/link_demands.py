@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hocket.compat.measured import Measured, measure
+from hocket.compat.measured import MeasuredIteration, measure
 from hocket.engines.network import Crossings, Network
 from hocket.plan import Plan
 from hocket.profiles import WorkloadProfile
@@ -20,14 +20,16 @@ AS_PLACED = "as placed"
 """The name of the one placement of a plan without candidates."""
 
 CROSSES = 0.1
-"""A training job whose highest rate on a link is below this share of its capacity does not count as crossing
-it. It sends only acknowledgements there, up to 8% of the data that they acknowledge, and waits for none."""
+"""A training job does not count as crossing a link on which its rate is always below this share of the
+capacity: it sends only acknowledgements there, up to 8% of the data that they acknowledge, and waits for none
+of them."""
 
 ALIKE = 0.02
-"""A job has the same demand on two links if at most this share of its bytes goes at other times."""
+"""A job has the same demand on two links if at most this share of its bytes crosses them at other times."""
 
-# The solver multiplies a job's profile by a whole number of flows on each link. A measured profile is split
-# into the fewest parts of which whole numbers give each link's demand to 1%, at most a hundred.
+# The solver multiplies a job's profile by a whole number of flows on each link. A measured profile is
+# therefore split into equal parts, as few as make the demand of each link a whole number of parts to within
+# 1%, and at most a hundred.
 _MAX_PARTS = 100
 _PART_ERROR = 0.01
 
@@ -38,12 +40,12 @@ class Demand:
 
     placement: Placement
     profiles: tuple[tuple[WorkloadProfile, ...], ...]
-    """One for each batch size to choose from. For a training job, a part of its demand on the most loaded of
-    the links that it shares."""
+    """A profile for each batch size to choose from; for a training job, one part of its demand on the most
+    loaded link that it shares."""
     crossings: tuple[Crossings, ...]
-    """The number of flows on each link; for a training job, of parts of its profile, on shared links only."""
+    """The number of flows on each link; for a training job, the number of parts on each shared link."""
     link_profiles: Mapping[tuple[int, int], WorkloadProfile] = field(default_factory=dict)
-    """By job and link, the demand of a training job where it sends at other times than its profile says."""
+    """By job and link, the demand of a training job on links that it uses at other times than its profile."""
     events: int = 0
     """The number of events of the flow engine in one iteration of all training jobs."""
 
@@ -52,7 +54,7 @@ class Demand:
         if (job, link) in self.link_profiles:
             return self.link_profiles[job, link]
         flows = dict(self.crossings[job])[link]
-        return times(given, flows)
+        return multiplied(given, flows)
 
 
 def demands(plan: Plan, network: Network) -> dict[str, Demand]:
@@ -63,9 +65,11 @@ def demands(plan: Plan, network: Network) -> dict[str, Demand]:
     """
     placements: dict[str, Placement] = {each.name: each.placement for each in plan.candidates}
     placements = placements or {AS_PLACED: {}}
-    seen: dict[tuple[int, tuple[str, ...]], Measured] = {}
+    seen: dict[tuple[int, tuple[str, ...]], MeasuredIteration] = {}
 
-    def measured(number: int, placement: Placement) -> Measured:
+    # Measuring runs the engine twice, and candidates often leave a job on the same hosts. Besides its hosts,
+    # only its number determines the paths of its flows.
+    def measured(number: int, placement: Placement) -> MeasuredIteration:
         hosts = plan.hosts_of(plan.jobs[number], placement)
         if (number, hosts) not in seen:
             seen[number, hosts] = measure(plan, number, network, placement)
@@ -89,7 +93,7 @@ def _with_training(
     network: Network,
     placement: Placement,
     crossings: list[Crossings],
-    measured: Mapping[int, Measured],
+    measured: Mapping[int, MeasuredIteration],
 ) -> Demand:
     rates_bps = [rate for _, rate in network.links]
     crossed = {
@@ -103,6 +107,7 @@ def _with_training(
         if number in measured:
             mean_bps = {link: measured[number].mean_bps[link] for link in crossed[number]}
         else:
+            # The first of several batch sizes stands for all: loads only determine which links are busiest.
             sent_bps = profiles[number][0].size_bytes * 8e12 / profiles[number][0].period_ps
             mean_bps = {link: sent_bps * flows for link, flows in crossings[number]}
         for link, rate_bps in mean_bps.items():
@@ -110,7 +115,9 @@ def _with_training(
     crossings = list(crossings)
     link_profiles: dict[tuple[int, int], WorkloadProfile] = {}
     for number, each in measured.items():
+        # In order, so that the first of equally loaded links decides: measured links are in no fixed order.
         shared = sorted(link for link in crossed[number] if len(load[link]) > 1)
+        # Demand exceeds capacity first on the most loaded link, so it is the one whose demand must be exact.
         base = max(shared or sorted(crossed[number]), key=lambda link: sum(load[link]), default=None)
         if base is None:
             profiles[number] = (each.with_phases(()),)
@@ -118,6 +125,7 @@ def _with_training(
         ratios = {link: each.mean_bps[link] / each.mean_bps[base] for link in shared}
         parts = _parts(list(ratios.values()))
         profiles[number] = (_part(each.profile(base, rates_bps[base]), parts),)
+        # At least one part, because the job crosses the link, however little it sends there.
         crossings[number] = [(link, max(1, round(ratio * parts))) for link, ratio in ratios.items()]
         for link in shared:
             if _share_at_other_times(each, base, link) > ALIKE:
@@ -126,26 +134,28 @@ def _with_training(
     return Demand(placement, tuple(profiles), tuple(crossings), link_profiles, events)
 
 
-def times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
+def multiplied(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
     """The demand of `flows` flows, each of which has `profile`."""
     phases = tuple(replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
     return replace(profile, phases=phases)
 
 
 def _part(profile: WorkloadProfile, parts: int) -> WorkloadProfile:
+    # Rounded down, so that all parts together demand no more than was measured; a phase of rate 0 is invalid.
     phases = tuple(replace(phase, rate_bps=max(1, phase.rate_bps // parts)) for phase in profile.phases)
     return replace(profile, phases=phases)
 
 
 def _parts(ratios: Sequence[float]) -> int:
-    """The fewest parts of which whole numbers approximate all `ratios` to `_PART_ERROR`."""
+    """The fewest parts, up to `_MAX_PARTS`, whole numbers of which approximate `ratios` to `_PART_ERROR`."""
     for parts in range(1, _MAX_PARTS):
         if all(abs(max(1, round(ratio * parts)) / (ratio * parts) - 1) <= _PART_ERROR for ratio in ratios):
             return parts
     return _MAX_PARTS
 
 
-def _share_at_other_times(measured: Measured, one: int, other: int) -> float:
+def _share_at_other_times(measured: MeasuredIteration, one: int, other: int) -> float:
     """The share of the bytes on link `one` that crosses link `other` at another time of the iteration."""
     rates = [measured.rates_bps[link] / measured.rates_bps[link].sum() for link in (one, other)]
+    # Half of all differences: each byte that is missing at one time is in excess at another.
     return float(np.abs(rates[0] - rates[1]).sum()) / 2

@@ -32,7 +32,7 @@ _WARM_UP = 3
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredIteration:
     """An iteration of a training job alone: its period, and its rate on each link over time."""
 
     period_ps: int
@@ -59,7 +59,7 @@ class Measured:
 
 def measure(
     plan: Plan, number: int, network: Network, placement: Mapping[str, Sequence[str]] | None
-) -> Measured:
+) -> MeasuredIteration:
     """Measures an iteration of training job `number` of `plan` under `placement`, alone on the fabric.
 
     Compute times do not jitter; stragglers are as slow as in the plan. Raises `InputError` if iterations
@@ -67,6 +67,7 @@ def measure(
     """
     job = plan.jobs[number]
     spec = training_job_spec(plan, number, training_spec(plan, number, placement, network))
+    # The iteration wanted is an undisturbed one: all that delays or varies iterations is turned off.
     spec = {
         **spec,
         "iterations": _WARM_UP + 2,
@@ -80,6 +81,8 @@ def measure(
     times = rows.select(in_ps("start_s"), in_ps("end_s"))
     # The start of an iteration is that of its first rank, the end that of its last.
     starts, ends = times["start_s"].to_list(), times["end_s"].to_list()
+    # Starts alone would not show that ranks drift apart: the fastest rank starts regularly, while the slowest
+    # ends later each time.
     spacings = [later - earlier for times in (starts, ends) for earlier, later in pairwise(times[-3:])]
     period_ps = starts[-1] - starts[-2]
     if max(spacings) - min(spacings) > STEADY * period_ps:
@@ -88,6 +91,7 @@ def measure(
             f"{format_duration(min(spacings))} to {format_duration(max(spacings))} apart; "
             "only jobs whose iterations are alike can take turns"
         )
+    # Rounded down, so that all samples are within the iteration; together they miss less than 1 ns of it.
     interval_ps = max(1, period_ps // SAMPLES)
     # The job arrives this much later, so that the sampled iteration begins at the border of a sample.
     late_ps = -starts[-2] % interval_ps
@@ -106,15 +110,17 @@ def measure(
     sent = utilisation.filter(job=job.name)
     rates_bps: dict[int, Floats] = {}
     for (name,), rows in sent.group_by("link"):
+        # A sample is dated at its end.
         place = (rows.select(in_ps("at_s"))["at_s"].to_numpy() - begin_ps) // interval_ps - 1
         within = (place >= 0) & (place < SAMPLES)
         rates = np.zeros(SAMPLES)
         rates[place[within]] = rows["bytes"].to_numpy()[within] * 8e12 / interval_ps
         if rates.any():
             rates_bps[links[str(name)]] = rates
-    return Measured(
+    return MeasuredIteration(
         period_ps=period_ps,
         rates_bps=rates_bps,
+        # Rounded up to at least 1, because `predict` divides by it.
         events=-(-ran["counters"]["events"] // len(starts)),
         description="measured on the flow engine: an iteration alone on the plan's fabric",
     )
@@ -147,7 +153,7 @@ def _run(
     *,
     sample_every_ps: int | None = None,
     until_ps: int | None = None,
-) -> "tuple[pl.DataFrame, _hocket._Ran]":
+) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
     return whole_table(
         table,
         network,

@@ -35,7 +35,7 @@ class _Segment:
         return _Segment(length, (self.length * self.rate_bps + other.length * other.rate_bps) / length)
 
     def loss(self, other: "_Segment") -> float:
-        """By how much joining both increases the sum of squared errors over samples."""
+        """The increase of the sum of squared errors over samples if the two are joined."""
         weight = self.length * other.length / (self.length + other.length)
         return weight * (self.rate_bps - other.rate_bps) ** 2
 
@@ -58,7 +58,9 @@ def phases_of(rates_bps: Floats, period_ps: int, capacity_bps: int) -> tuple[Pha
     start_ps = 0
     for number, segment in enumerate(segments):
         until += segment.length
+        # The floating-point sum of lengths may miss the end of the period by a picosecond.
         end_ps = period_ps if number == len(segments) - 1 else round(Fraction(until) * sample_ps)
+        # A measured rate may be slightly above that of the link, which would count as excess demand.
         rate_bps = min(round(segment.rate_bps), capacity_bps)
         if segment.rate_bps > _SILENT * capacity_bps and end_ps > start_ps:
             phases.append(PhaseSpec(start_ps, end_ps - start_ps, rate_bps))
@@ -70,16 +72,18 @@ def _split(rates_bps: Floats, alike_bps: float) -> list[_Segment]:
     """The samples as segments; a sample in which one steady rate changes to another becomes two, one of each
     rate.
     """
+    # Iterations repeat: the last sample comes before the first one.
     before, after = np.roll(rates_bps, 1), np.roll(rates_bps, -1)
-    holds_before = np.abs(before - np.roll(rates_bps, 2)) <= alike_bps
-    holds_after = np.abs(after - np.roll(rates_bps, -2)) <= alike_bps
+    steady_before = np.abs(before - np.roll(rates_bps, 2)) <= alike_bps
+    steady_after = np.abs(after - np.roll(rates_bps, -2)) <= alike_bps
     low, high = np.minimum(before, after), np.maximum(before, after)
     between = (low < rates_bps) & (rates_bps < high) & (high - low > alike_bps)
     segments: list[_Segment] = []
     for rate, first, last, cut in zip(
-        rates_bps, before, after, holds_before & holds_after & between, strict=True
+        rates_bps, before, after, steady_before & steady_after & between, strict=True
     ):
         if cut:
+            # rate = share × first + (1 − share) × last, so that the sample keeps its bytes.
             share = float((rate - last) / (first - last))
             segments += [_Segment(share, float(first)), _Segment(1 - share, float(last))]
         else:
@@ -88,13 +92,14 @@ def _split(rates_bps: Floats, alike_bps: float) -> list[_Segment]:
 
 
 def _runs(segments: list[_Segment], alike_bps: float) -> list[_Segment]:
-    found = segments[:1]
+    """The segments with each run of neighbours of about one rate joined."""
+    runs = segments[:1]
     for segment in segments[1:]:
-        if abs(segment.rate_bps - found[-1].rate_bps) <= alike_bps:
-            found[-1] = found[-1].joined(segment)
+        if abs(segment.rate_bps - runs[-1].rate_bps) <= alike_bps:
+            runs[-1] = runs[-1].joined(segment)
         else:
-            found.append(segment)
-    return found
+            runs.append(segment)
+    return runs
 
 
 def _merged(segments: list[_Segment], samples: int, highest_bps: float) -> list[_Segment]:

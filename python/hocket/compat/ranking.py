@@ -16,7 +16,7 @@ from hocket.profiles import PhaseSpec, WorkloadProfile
 
 @dataclass(frozen=True)
 class LinkCompatibility:
-    """A link that several jobs share, with the shifts found."""
+    """A link that several jobs share, under the shifts of a solution."""
 
     name: str
     capacity_bps: int
@@ -27,17 +27,17 @@ class LinkCompatibility:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A solver's answer for a placement; lists are by job."""
+class PlacementSolution:
+    """A solver's answer for one placement; lists are by job."""
 
     score: float
     bound: float
     proven_optimal: bool
     choices: list[int]
-    """The index of the profile chosen for each job."""
+    """The index of the chosen profile among the job's profiles, one for each batch size."""
     given: list[WorkloadProfile]
-    """That profile, from the plan or as measured."""
-    fitted: "_hocket._Fitted"
+    """The chosen profile, from the plan or as measured."""
+    fitted: "_hocket._FitResult"
     shifts_ps: list[int]
     precision_deg: float
     interrupted: bool
@@ -48,33 +48,39 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """The answers by name of the placement, best first, and the reasons why others were discarded."""
+class RankedPlacements:
+    """The solutions by name of the placement, best first; for discarded placements, the reasons."""
 
-    placements: Mapping[str, Found]
+    placements: Mapping[str, PlacementSolution]
     discarded: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def best(self) -> Found:
+    def best(self) -> PlacementSolution:
         return next(iter(self.placements.values()))
 
 
-def solve(plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search") -> Ranked:
+def solve(
+    plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
+) -> RankedPlacements:
     """The placements of `plan`, ranked; for one link, which has no placements, the one `AS_PLACED`."""
     groups = _gpu_groups(plan)
     chooses = any(len(job.batch_size or ()) > 1 for job in plan.jobs)
     if plan.link is not None:
-        return Ranked({AS_PLACED: _on_link(plan, plan.link.capacity_bps, groups, search)})
+        return RankedPlacements({AS_PLACED: _on_link(plan, plan.link.capacity_bps, groups, search)})
     if plan.compat.joint or groups or chooses:
         return _jointly(plan, network, demands, groups, search)
     return _by_affinity_graph(plan, network, demands, search)
 
 
-def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_hocket._Search") -> Found:
+def _on_link(
+    plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_hocket._Search"
+) -> PlacementSolution:
     """NSDI'24 Table 1; with several batch sizes, for those with the best score (HotNets'22 §5)."""
     options = [plan.profiles_of(job) for job in plan.jobs]
     choices = [0] * len(options)
     interrupted = False
+    # Batch sizes are chosen first. The shifts then come from `solve_link`, so that they are the same as if
+    # the plan gave these sizes alone.
     if any(len(profiles) > 1 for profiles in options):
         everyone = [(capacity_bps, [(number, 1) for number in range(len(options))])]
         plain_options = [[native_profile(each) for each in profiles] for profiles in options]
@@ -88,7 +94,7 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
     profiles = [native_profile(each) for each in on_circle(given, fitted["periods_ps"])]
     solved = _hocket.solve_link(capacity_bps, profiles, groups, search)
     names = tuple(job.name for job in plan.jobs)
-    return Found(
+    return PlacementSolution(
         score=solved["score"],
         bound=solved["bound"],
         proven_optimal=solved["proven_optimal"],
@@ -108,18 +114,18 @@ def _on_link(plan: Plan, capacity_bps: int, groups: list[list[int]], search: "_h
 
 def _by_affinity_graph(
     plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
-) -> Ranked:
+) -> RankedPlacements:
     """NSDI'24 Algorithms 1 and 2 over the candidates. Raises `InputError` if all are discarded."""
-    found: dict[str, Found] = {}
+    solutions: dict[str, PlacementSolution] = {}
     discarded: dict[str, str] = {}
     for batch in _batches(plan, demands):
         ranked, reasons = _ranked(plan, network, batch, search)
-        found.update(ranked)
+        solutions.update(ranked)
         discarded.update(reasons)
-    if not found:
+    if not solutions:
         why = "; ".join(f"{name!r}: {reason}" for name, reason in discarded.items())
         raise InputError(f"candidates: all were discarded: {why}")
-    return Ranked(_best_first(plan, found), discarded)
+    return RankedPlacements(_best_first(plan, solutions), discarded)
 
 
 def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str, Demand]]:
@@ -138,11 +144,12 @@ def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str,
 
 def _ranked(
     plan: Plan, network: Network, demands: Mapping[str, Demand], search: "_hocket._Search"
-) -> tuple[dict[str, Found], dict[str, str]]:
-    """The answers for the candidates of `demands`, in which jobs have the same profiles, and the reasons why
-    others were discarded.
+) -> tuple[dict[str, PlacementSolution], dict[str, str]]:
+    """The solutions for the candidates of `demands`, in which jobs have the same profiles; for discarded
+    candidates, the reasons.
     """
     names = list(demands)
+    # Jobs with several batch sizes, and so several profiles, are solved jointly.
     given = [profiles[0] for profiles in demands[names[0]].profiles]
     ranked = _hocket.rank(
         network.fabric,
@@ -163,81 +170,91 @@ def _ranked(
             "tolerance": plan.compat.tolerance,
         },
     )
-    found = {}
+    solutions = {}
     for row in ranked["placements"]:
         # No score is above 1, so a score of 1 is optimal even if the search was cut short.
         proven = row["score"] >= 1 or all(
             each["proven_optimal"] for each in (*row["components"], *row["links"])
         )
         name = names[row["candidate"]]
-        found[name] = _with_link_scores(
+        solutions[name] = _with_link_scores(
             plan,
             network,
             demands[name],
-            Found(
+            PlacementSolution(
                 score=row["score"],
                 bound=row["score"] if proven else 1.0,
                 proven_optimal=proven,
                 choices=[0] * len(given),
                 given=given,
                 fitted=_merged(given, row["groups"]),
+                # `None` is the shift of a job that shares no link.
                 shifts_ps=[shift or 0 for shift in row["time_shifts_ps"]],
                 precision_deg=search["precision_deg"] or 0.0,
+                # After Ctrl-C, `rank` raises KeyboardInterrupt instead of returning.
                 interrupted=False,
                 links=(),
                 placement=demands[name].placement,
                 events=demands[name].events,
             ),
             {each["link"]: (each["jobs"], each["score"]) for each in row["links"]},
+            search,
+            jointly=False,
         )
-    return found, {names[number]: reason for number, reason in ranked["discarded"]}
+    return solutions, {names[number]: reason for number, reason in ranked["discarded"]}
 
 
-def _best_first(plan: Plan, found: Mapping[str, Found]) -> dict[str, Found]:
+def _best_first(plan: Plan, solutions: Mapping[str, PlacementSolution]) -> dict[str, PlacementSolution]:
     # Scores equal to a billionth count as equal: then the candidate that moves fewer jobs comes first, then
     # the one given first. The sort is stable.
     order = sorted(
-        found, key=lambda name: (-round(found[name].score, 9), _moved(plan, found[name].placement))
+        solutions,
+        key=lambda name: (-round(solutions[name].score, 9), _moved(plan, solutions[name].placement)),
     )
-    return {name: found[name] for name in order}
+    return {name: solutions[name] for name in order}
 
 
 def _with_link_scores(
     plan: Plan,
     network: Network,
     demand: Demand,
-    found: Found,
+    solution: PlacementSolution,
     scored: Mapping[int, tuple[Sequence[int], float | None]],
-) -> Found:
-    """`found` with its links; `scored` has the jobs on each link and its score, if known.
+    search: "_hocket._Search",
+    *,
+    jointly: bool,
+) -> PlacementSolution:
+    """`solution` with its links; `scored` has the jobs on each link and its score, if known.
 
     Where a training job sends at other times than the profile that the solver used, the score of the link is
     computed from the demand measured there.
     """
     links = []
     for link, (jobs, score) in scored.items():
-        profiles = [demand.on_link(job, link, found.given[job]) for job in jobs]
-        circular = tuple(on_circle(profiles, [found.fitted["periods_ps"][job] for job in jobs]))
+        profiles = [demand.on_link(job, link, solution.given[job]) for job in jobs]
+        circular = tuple(on_circle(profiles, [solution.fitted["periods_ps"][job] for job in jobs]))
         name, capacity_bps = network.links[link]
         if score is None or any((job, link) in demand.link_profiles for job in jobs):
-            shifts_ps = [found.shifts_ps[job] for job in jobs]
-            score = _hocket.score(capacity_bps, [native_profile(each) for each in circular], shifts_ps)
+            shifts_ps = [solution.shifts_ps[job] for job in jobs]
+            demands = [native_profile(each) for each in circular]
+            score = _hocket.score(capacity_bps, demands, shifts_ps, search["strict"])
         names = tuple(plan.jobs[job].name for job in jobs)
         links.append(LinkCompatibility(name, capacity_bps, names, circular, score))
     if demand.link_profiles:
-        score = _aggregated(plan, [link.score for link in links])
+        score = _aggregated(plan, [link.score for link in links], jointly=jointly)
+        # What the solver proved was about the profiles that it used; that no score is above 1 always holds.
         proven = score >= 1
-        found = replace(found, score=score, proven_optimal=proven, bound=1.0)
-    return replace(found, links=tuple(links))
+        solution = replace(solution, score=score, proven_optimal=proven, bound=1.0)
+    return replace(solution, links=tuple(links))
 
 
-def _aggregated(plan: Plan, scores: Sequence[float]) -> float:
+def _aggregated(plan: Plan, scores: Sequence[float], *, jointly: bool) -> float:
     """The score of a candidate from those of its links: the mean in the joint form, else by `[compat]`'s
     `aggregate`.
     """
     if not scores:
         return 1.0
-    if plan.compat.joint or plan.compat.aggregate == "mean":
+    if jointly or plan.compat.aggregate == "mean":
         return sum(scores) / len(scores)
     if plan.compat.aggregate == "min":
         return min(scores)
@@ -251,16 +268,20 @@ def _jointly(
     demands: Mapping[str, Demand],
     groups: list[list[int]],
     search: "_hocket._Search",
-) -> Ranked:
-    """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere."""
-    found: dict[str, Found] = {}
+) -> RankedPlacements:
+    """The cluster-wide form of HotNets'22 §5: one circle for all jobs that share a link or a GPU anywhere.
+
+    After Ctrl-C, only the candidates solved by then are ranked.
+    """
+    solutions: dict[str, PlacementSolution] = {}
     for name, demand in demands.items():
-        found[name] = _placed_jointly(plan, network, demand, groups, search)
-        if found[name].interrupted:
+        solutions[name] = _placed_jointly(plan, network, demand, groups, search)
+        if solutions[name].interrupted:
             break
-    interrupted = any(each.interrupted for each in found.values())
-    ranked = {name: replace(each, interrupted=interrupted) for name, each in found.items()}
-    return Ranked(_best_first(plan, ranked))
+    # A candidate that was not solved might be better than each of these, so all count as interrupted.
+    interrupted = any(each.interrupted for each in solutions.values())
+    ranked = {name: replace(each, interrupted=interrupted) for name, each in solutions.items()}
+    return RankedPlacements(_best_first(plan, ranked))
 
 
 def _placed_jointly(
@@ -269,7 +290,7 @@ def _placed_jointly(
     demand: Demand,
     groups: list[list[int]],
     search: "_hocket._Search",
-) -> Found:
+) -> PlacementSolution:
     on_link: dict[int, dict[int, int]] = {}
     for number, crossings in enumerate(demand.crossings):
         for link, flows in crossings:
@@ -305,19 +326,17 @@ def _placed_jointly(
         ):
             choices[number], shifts_ps[number] = choice, shift_ps
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
-    fits = [
-        (
-            members,
-            _hocket.commensurate([given[number].period_ps for number in members], plan.compat.tolerance),
-        )
-    ]
-    found = Found(
+    fits = []
+    if members:
+        periods_ps = [given[number].period_ps for number in members]
+        fits = [(members, _hocket.commensurate(periods_ps, plan.compat.tolerance))]
+    solution = PlacementSolution(
         score=score,
         bound=bound,
         proven_optimal=proven,
         choices=choices,
         given=given,
-        fitted=_merged(given, fits if members else []),
+        fitted=_merged(given, fits),
         shifts_ps=shifts_ps,
         precision_deg=search["precision_deg"] or 0.0,
         interrupted=interrupted,
@@ -327,13 +346,19 @@ def _placed_jointly(
     )
     # The shifts maximise the mean over all links, so each link's own score is computed from them here.
     return _with_link_scores(
-        plan, network, demand, found, {link: (list(flows), None) for link, flows in shared.items()}
+        plan,
+        network,
+        demand,
+        solution,
+        {link: (list(flows), None) for link, flows in shared.items()},
+        search,
+        jointly=True,
     )
 
 
 def _merged(
-    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._Fitted]]"
-) -> "_hocket._Fitted":
+    given: Sequence[WorkloadProfile], groups: "Sequence[tuple[list[int], _hocket._FitResult]]"
+) -> "_hocket._FitResult":
     """The fits of all groups as one, with the longest perimeter; a job in no group keeps its period."""
     periods_ps = [each.period_ps for each in given]
     padded_ps = list(periods_ps)
@@ -366,6 +391,7 @@ def _gpu_groups(plan: Plan) -> list[list[int]]:
     for number, job in enumerate(plan.jobs):
         for gpu in dict.fromkeys(job.gpus):
             users.setdefault(gpu, []).append(number)
+    # Jobs that share several GPUs are one group.
     groups = (group for group in users.values() if len(group) > 1)
     return [list(group) for group in dict.fromkeys(tuple(group) for group in groups)]
 

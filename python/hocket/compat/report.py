@@ -15,7 +15,7 @@ _ms = partial(milliseconds, decimals=2)
 
 
 def print_compatibility(title: str, answer: Compatibility) -> None:
-    """Prints the verdict, the score, the shifts, iteration times with them, and for how long they hold."""
+    """Prints verdict, score, shifts, the predicted iteration times and how long the interleaving lasts."""
     out.print(f"[bold]{escape(title)}[/bold]")
     out.print(f"[bold]{verdict(answer)}[/bold]")
     out.print(f"score {score(answer)}")
@@ -50,6 +50,7 @@ def score(answer: Compatibility) -> str:
     written = written_score(answer.score)
     if not answer.proven_optimal:
         return f"{written} (the best found; no shifts reach more than {written_bound(answer.bound)})"
+    # Rounding errors in a sum of floats may keep a full score just below 1.
     full = answer.score >= 1 - 1e-9
     return f"{written} (proven optimal){': the jobs can take turns' if full else ''}"
 
@@ -90,8 +91,8 @@ def _print_every_candidate(answer: Compatibility) -> None:
     The time alone has a column too, because another placement may change even that.
     """
     figures = ("alone_mean_s", "sharing_mean_s", "shifted_mean_s", "shifted_p99_s")
-    found = {each.name: each.answer for each in answer.candidates if each.answer is not None}
-    times = {name: [_mean(each.prediction[figure]) for figure in figures] for name, each in found.items()}
+    answers = {each.name: each.answer for each in answer.candidates if each.answer is not None}
+    times = {name: [_mean(each.prediction[figure]) for figure in figures] for name, each in answers.items()}
     rows = []
     for each in answer.candidates:
         if each.answer is None or each.score is None:
@@ -109,7 +110,8 @@ def _print_every_candidate(answer: Compatibility) -> None:
         Column("p99", spare=1),
     )
     print_table(header, rows)
-    fastest = min(found, key=lambda name: times[name][2])
+    fastest = min(answers, key=lambda name: times[name][2])
+    # The score is about shared links only, and a placement may also change the times of jobs alone.
     if times[fastest][2] * (1 + NOISE) < times[answer.candidates[0].name][2]:
         out.print(f"Predicted to be the fastest, although not the best by score: {escape(fastest)}.")
 

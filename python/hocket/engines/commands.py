@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hocket import options
-from hocket.console import print_json, progress_bar, word_on_ctrl_c
+from hocket.console import message_on_ctrl_c, print_json, progress_bar
 from hocket.errors import InputError, located
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def run_command(
         raise InputError("--exact: works only with HPCC-style studies; plans always have exact times")
     checked = _with_settings(plan, [*(settings or []), *([] if seed is None else [f"seed={seed}"])])
     directory = directory or Path("hocket-runs") / plan.stem
+    # With these values the same, a run has the same tables, and may be replaced without --force.
     check_replaceable(
         directory,
         force,
@@ -80,7 +81,7 @@ def run_command(
         def report(time_s: float, done: int, total: int | None) -> None:
             progress.update(task, completed=done, total=total, description=f"simulated {time_s:,.3f} s")
 
-        with located(plan), word_on_ctrl_c(_KEPT):
+        with located(plan), message_on_ctrl_c(_KEPT):
             run = simulate(checked, candidate=candidate, engine=engine, directory=directory, progress=report)
     if checked.run.perfetto:
         perfetto(run, directory / "perfetto.json")
@@ -88,6 +89,7 @@ def run_command(
         print_json(run.manifest)
     else:
         print_run(checked.name or plan.name, run, directory)
+    # Ends the command after Ctrl-C, so that nothing is simulated again for a figure.
     end_interrupted(run)
     if figure is not None:
         from hocket.engines.link_use import link_use
@@ -140,7 +142,7 @@ def _run_study(
             )
 
         fidelity = EXACT if exact else REFERENCE
-        with word_on_ctrl_c(_KEPT):
+        with message_on_ctrl_c(_KEPT):
             run = run_study(study, directory, seed=seed, fidelity=fidelity, progress=report)
     if as_json:
         print_json(run.manifest)

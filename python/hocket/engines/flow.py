@@ -56,12 +56,13 @@ def run_flows(
 
 def whole_table(
     name: str, network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
-) -> "tuple[pl.DataFrame, _hocket._Ran]":
+) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
     """Runs `jobs`; returns all rows of table `name`, and the engine's statistics.
 
     Raises `KeyboardInterrupt` on Ctrl-C, since a picture of half a run would look complete.
     """
     rows = Memory()
+    # The engine hands over no table without rows.
     rows.append(name, _hocket.table_schemas("flow", _table_groups(jobs, run))[name])
 
     def add(table: str, columns: "Mapping[str, _hocket._Column]") -> None:

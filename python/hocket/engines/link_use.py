@@ -28,7 +28,7 @@ class LinkUse:
     jobs: tuple[str, ...]
     """All jobs of the plan, in its order."""
     rates: pl.DataFrame
-    """`job, start_s, rate_bps`: the sum over a job's flows, valid until the job's next row."""
+    """`job, start_s, rate_bps`: the sum over a job's flows, which lasts until the job's next row."""
     begin_s: float
     end_s: float
 
@@ -104,6 +104,7 @@ def uses_of(windows: Mapping[str, RunWindow]) -> dict[str, LinkUse]:
     if not samples:
         return {}
     carried = pl.concat([_carried(name, rows, rates_bps[name]) for name, rows in samples.items()])
+    # One link for all windows where possible: pictures of different links could not be compared.
     everywhere = (
         carried.group_by("link")
         .agg(pl.col("window").n_unique(), pl.col("jobs").max(), pl.col("load").sum())
@@ -138,6 +139,7 @@ def _carried(name: str, samples: pl.DataFrame, rates_bps: Mapping[str, int]) -> 
 
 def _busiest(links: pl.DataFrame) -> str:
     """The link that most jobs share; of several, the most loaded one."""
+    # The name decides last, because grouped rows are in no fixed order.
     return str(links.sort(["jobs", "load", "link"], descending=[True, True, False])["link"][0])
 
 
@@ -147,6 +149,7 @@ def _step_ps(each: RunWindow) -> int:
 
 def _sampled(each: RunWindow) -> pl.DataFrame:
     """The table `utilisation` of a run that ends with the window."""
+    # Tables other than the samples are not recorded: no figure shows them.
     settings = RunSettings(
         engine=each.plan.run.engine,
         iterations=each.plan.run.iterations,
@@ -164,6 +167,7 @@ def _sampled(each: RunWindow) -> pl.DataFrame:
 
 def _rates(samples: pl.DataFrame, jobs: tuple[str, ...], end_s: float, step_s: float) -> pl.DataFrame:
     """Rates from the begin of each sample; samples of no bytes, absent from `samples`, become rate 0."""
+    # A sample is numbered and dated by its end.
     ends_s = pl.DataFrame({"sample": range(1, round(end_s / step_s) + 2)})
     every = pl.DataFrame({"job": list(jobs)}).join(ends_s, how="cross")
     taken = samples.select("job", "bytes", sample=(pl.col("at_s") / step_s).round().cast(pl.Int64))

@@ -16,8 +16,10 @@ from hocket.plan import Job, Plan
 Crossings = list[tuple[int, int]]
 """The links that a job crosses, as (link, number of flows)."""
 
+# `hocket_flowsim::MarkModel` needs them: a full link marks only flows that arrive over other links.
 InputLinks = list[tuple[int, int]]
-"""For a job, each link with each link that precedes it on a path, as (link, preceding link), once each."""
+"""The links over which the flows of a job arrive at each link that it crosses, as (link, input link): every
+pair of consecutive links of its paths, once."""
 
 # Labels of different jobs must not coincide: a job has at most 10,000 workers, and each flow a label.
 _LABELS = 10_000
@@ -74,7 +76,9 @@ class Network:
         Raises `InputError` as `crossings` does.
         """
         if plan.link is not None:
-            return [[self._across(number, _left(job), _right(job))] for number, job in enumerate(plan.jobs)]
+            return [
+                [self._flow_between(number, _left(job), _right(job))] for number, job in enumerate(plan.jobs)
+            ]
         found: list[list[_hocket._JobFlow]] = []
         for number, job in enumerate(plan.jobs):
             hosts = self._hosts(plan, number, placement)
@@ -90,7 +94,7 @@ class Network:
         return found
 
     def inputs(self, plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[InputLinks]:
-        """For each job of `plan`, on a fabric, the links that precede each link on the paths of its ring.
+        """For each job of `plan`, which is on a fabric, the input links of every link that its ring crosses.
 
         Raises `InputError` as `crossings` does.
         """
@@ -104,11 +108,14 @@ class Network:
         × the idle round-trip time of a packet and its acknowledgement.
         """
         most = 0
+        # One call for all flows that have no path yet: routing state is built once for each call.
         chosen = iter(self.fabric.routes([flow for flow in flows if isinstance(flow["path"], str)]))
         for flow in flows:
             links = next(chosen) if isinstance(flow["path"], str) else flow["path"]
             rates_bps = [self.links[link][1] for link in links]
             bits = 8 * (packet_bytes + ack_bytes)
+            # The acknowledgement is taken to return over links of the same rates and delays. Links 2i and
+            # 2i + 1 are the two directions of cable i.
             rtt_ps = sum(
                 2 * self.delays_ps[link // 2] + bits * 10**12 // rate
                 for link, rate in zip(links, rates_bps, strict=True)
@@ -124,10 +131,10 @@ class Network:
         first, *others = plan.hosts_of(plan.jobs[number], placement)
         server = plan.fabric.server_of(first)
         outside = [host for host in others if plan.fabric.server_of(host) != server]
-        return [self._across(number, first, host) for host in outside]
+        return [self._flow_between(number, first, host) for host in outside]
 
-    def _across(self, number: int, start: str, end: str) -> "_hocket._JobFlow":
-        """A flow of job `number` between two nodes."""
+    def _flow_between(self, number: int, start: str, end: str) -> "_hocket._JobFlow":
+        """A flow of job `number` from node `start` to node `end`."""
         return {
             "from_node": self.nodes[start],
             "to_node": self.nodes[end],
@@ -145,6 +152,7 @@ class Network:
         """The path of each flow of `job` over the links that it names: the shortest, the first of equals."""
         assert plan.fabric is not None, "only links of a fabric have names"
         topology = plan.fabric.topology
+        # The first of the two links of each cable; its other direction is the next one.
         cables = {cable.label: 2 * number for number, cable in enumerate(topology.cables)}
         from_node: dict[int, list[tuple[int, int]]] = {}
         for name in job.path:
@@ -155,6 +163,7 @@ class Network:
         names = list(self.nodes)
         ends = {self.nodes[host] for host in topology.gpus}
         paths = []
+        # Labels choose among paths, and these are given: any label gives the same flows.
         for flow in self.fabric.ring_flows(hosts, 0):
             start, end = flow["from_node"], flow["to_node"]
             path = _shortest(from_node, start, end, ends)
@@ -174,6 +183,7 @@ def _shortest(
     reached = deque([start])
     while reached and end not in reached_by:
         node = reached.popleft()
+        # As in `hocket_scenario::routing`, hosts do not forward packets of others.
         for link, other in from_node.get(node, ()) if node == start or node not in hosts else ():
             if other not in reached_by:
                 reached_by[other] = (link, node)
@@ -189,9 +199,9 @@ def _shortest(
 
 
 def ring_input_links(fabric: _hocket.Fabric, workers: Sequence[int], first_label: int) -> InputLinks:
-    """The links that precede each link on the paths of a ring over the nodes `workers`, ascending.
+    """The input links of every link that a ring over the nodes `workers` crosses, ascending.
 
-    A sender's own link has none. Paths are those of `Fabric.ring` with the same label.
+    The first link of a path has no input link. Paths are those of `Fabric.ring` with the same label.
 
     Raises `ValueError` as `Fabric.routes` does.
     """
@@ -206,6 +216,7 @@ def build_dumbbell(plan: Plan) -> Network:
     engine.
     """
     assert plan.link is not None, "only one link becomes a dumbbell"
+    # Each job has hosts of its own, so that jobs share nothing but the one link.
     rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
     hosts = [end for job in plan.jobs for end in (_left(job), _right(job))]
     nodes = {name: number for number, name in enumerate(("left", "right", *hosts))}
@@ -216,6 +227,7 @@ def build_dumbbell(plan: Plan) -> Network:
         [(name, "switch" if name in ("left", "right") else "host") for name in nodes],
         [{"a": a, "b": b, "rate_bps": rate_bps, "delay_ps": delay_ps} for a, b in ends],
     )
+    # Jobs send from left to right, the first direction of the first cable: that link has the plan's name.
     (_, rate), *others = fabric.links()
     return Network(fabric, (("link", rate), *others), nodes, (delay_ps,) * len(ends))
 

@@ -36,8 +36,8 @@ CHECKS = (
     _LOSSLESS,
     "the bytes of each flow add up: sent, under way, received, acknowledged",
     "no link carried more than its rate",
-    "no flow was left behind, and no deadlock",
-    "the buffers hold what waits, and nothing at the end of a complete run",
+    "no flow was left unfinished, and no deadlock occurred",
+    "the buffers contain exactly the packets that wait, and nothing at the end of a complete run",
 )
 """The self-checks that a run has passed unless it failed; the first applies only with PFC."""
 
@@ -105,6 +105,7 @@ class PacketSetup:
                 progress,
             )
         except _hocket.SelfCheckError as error:
+            # The directory of a failed run has all its tables, too.
             append_empty(sink, missing)
             raise SelfCheckError(str(error)) from None
         append_empty(sink, missing)
@@ -120,7 +121,7 @@ class PacketSetup:
             groups.append("repeats")
         return groups
 
-    def _outcome(self, ran: "_hocket._PacketsRan", cuts: Sequence[int]) -> dict[str, Any]:
+    def _outcome(self, ran: "_hocket._PacketRunResult", cuts: Sequence[int]) -> dict[str, Any]:
         by_policy: dict[str, int] = {}
         for congestion, acted in zip(self.congestion, cuts, strict=True):
             policy = values(congestion)["policy"]
@@ -158,10 +159,12 @@ class PacketSetup:
         congestion = job.congestion or DEFAULT_CONGESTION
         policy, *others = congestion.parameters(line_rate_bps, path_bytes)
         if job.congestion is None:
+            # `Congestion.parameters` takes every policy to be given by the plan.
             policy = policy._replace(source="HotNets'22 §2: RoCE's default")
         return [policy, *others]
 
     def _changes(self) -> "list[_hocket._Change]":
+        # The link of either direction stands for its cable: the engine changes both.
         cables = {name: 2 * cable for cable, name in enumerate(self.plan.rates_bps())}
         return [
             {
@@ -199,10 +202,11 @@ def model_parameters(plan: Plan) -> list[Parameter]:
     cnp_source = source_of(host, "cnp_interval_ps" if by_packets else "notification")
     frames = _hocket.rocev2_frames().items()
     scale_up = plan.fabric.scale_up if plan.fabric else None
-    inside = [] if scale_up is None else [(scale_up.payload_bytes, source_of(scale_up, "payload_bytes"))]
+    # Without a scale-up network, manifests do not list its payload.
+    payloads = [] if scale_up is None else [(scale_up.payload_bytes, source_of(scale_up, "payload_bytes"))]
     return [
         *(Parameter(name, getattr(host, name), source_of(host, name)) for name in host_keys),
-        *(Parameter("scale_up_mtu_bytes", payload, source) for payload, source in inside),
+        *(Parameter("scale_up_mtu_bytes", payload, source) for payload, source in payloads),
         Parameter("cnp", cnp, cnp_source),
         *(Parameter(name, value, "RoCEv2 over Ethernet") for name, value in frames),
         *(Parameter(name, getattr(switch, name), source_of(switch, name)) for name in switch_keys),
@@ -215,11 +219,12 @@ def _line_rate_bps(plan: Plan, job: Job, placement: Placement) -> int:
     if plan.fabric is None:
         return plan.rates_bps()["link"]
     nics = plan.fabric.nic_rates_bps()
+    # A job has one set of parameters for all its flows: they suit its slowest NIC.
     return min(nics[host] for host in plan.hosts_of(job, placement))
 
 
 def _window(job: Job) -> Parameter:
-    """The job's window as (kind, bytes), the engine's form."""
+    """The job's window as (kind, bytes), the engine's form; only the kind "bytes" uses the second."""
     congestion = job.congestion or DEFAULT_CONGESTION
     if job.window is None:
         if congestion.policy in _WINDOWED:

@@ -60,6 +60,7 @@ def simulate(
     checked = as_plan(plan)
     engine = checked.run.engine if engine is None else engine
     check_choice("engine", engine, get_args(Engine))
+    # Prepared before the directory is opened, which removes the run in it: a refused plan costs no results.
     with located(plan):
         run_into = (_by_packets if engine == "packet" else _by_rates)(checked, candidate)
     with RunWriter(directory) if directory is not None else Memory() as sink, located(plan):
@@ -82,6 +83,7 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
 
     if engine == "flow":
         add(plan, ("switch",), "", packets)
+        # For training jobs, the flow engine also takes the sizes of packets and acknowledgements from [host].
         if all(job.training is None for job in plan.jobs):
             add(plan, ("host",), "", packets)
         add(plan.run, ("skip_ahead", "record_flows"), "run.", packets)
@@ -113,7 +115,7 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
 def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
     if plan.changes:
         raise InputError(
-            "changes: only the packet engine supports links that change; run the plan on that one"
+            'changes: the flow engine does not support links that change; run the plan with engine = "packet"'
         )
     network, placement = build_network(plan), placement_of(plan, candidate)
     jobs = job_specs(plan, network.crossings(plan, placement), placement, network)
@@ -141,6 +143,7 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
         try:
             outcome = setup.simulate(jobs, run_spec(plan), sink, progress)
         except SelfCheckError as error:
+            # The engine does not report its own time after a failure, so this includes writing tables.
             run_s = time.perf_counter() - started
             failed = {"status": "failed", "failure": str(error), "run_s": run_s}
             sink.finish({**manifest(), **failed, "plan": plan.resolved(placement)})

@@ -16,6 +16,10 @@ def job_specs(
     placement: Mapping[str, Sequence[str]] | None,
     network: Network,
 ) -> "list[_hocket._JobSpec]":
+    """The jobs of `plan` in the engines' form; `crossings` is by job, and empty for training jobs.
+
+    Raises `InputError` as `only_profile` and `training_spec` do.
+    """
     return [
         job_spec(job, only_profile(plan, number, placement), crossed)
         if job.training is None
@@ -25,6 +29,7 @@ def job_specs(
 
 
 def run_spec(plan: Plan) -> "_hocket._RunSpec":
+    """The run settings of `plan` in the engines' form."""
     return {
         "priority_queues": plan.priority_queues,
         "goodput": plan.goodput,
@@ -62,6 +67,7 @@ def job_spec(
 def training_job_spec(plan: Plan, number: int, training: "_hocket._TrainingSpec") -> "_hocket._JobSpec":
     """Training job `number` of `plan` in the engines' form."""
     job = plan.jobs[number]
+    # A training job has another default number of iterations than the run.
     return {**_common_spec(job), "training": training, "iterations": plan.iterations_of(job)}
 
 

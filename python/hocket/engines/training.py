@@ -36,6 +36,7 @@ def training_spec(
             ("broadcast", list(collectives.broadcast)),
         ],
         "chunks": collectives.chunks,
+        # `in_flight` may be given alone, above the default of `chunks`.
         "in_flight": min(collectives.in_flight, collectives.chunks),
         "endpoint_delay_ps": collectives.endpoint_delay_ps,
         "reduction_bps": collectives.reduction_rate_bps,
@@ -60,7 +61,7 @@ def _plain(operation: Operation) -> "_hocket._Operation":
 
 
 def _localities(plan: Plan, hosts: Sequence[str]) -> list[list[int]]:
-    """Two lists by rank: the number of its server, and of the switch that the server is attached to."""
+    """Two lists by rank, the inner level first: the number of its server, and of the switch above that."""
     assert plan.fabric is not None, "training jobs are placed on a fabric"
     topology = plan.fabric.topology
     switches: dict[str, str] = {}
@@ -82,6 +83,7 @@ def _framing(plan: Plan, job: Job) -> "_hocket._Framing":
     frames = _hocket.rocev2_frames()
     telemetry = _TELEMETRY.get(job.congestion.policy) if job.congestion else None
     extra = frames[telemetry] if telemetry else 0
+    # The receiver returns time stamps and telemetry to the sender, so acknowledgements grow as well.
     return {
         "payload": plan.host.mtu_bytes,
         "header": frames["data_header_bytes"] + extra,
@@ -91,6 +93,7 @@ def _framing(plan: Plan, job: Job) -> "_hocket._Framing":
 
 
 def _scale_up_framing(plan: Plan) -> "_hocket._Framing":
+    # No congestion control governs flows inside a server, so none adds to their headers.
     frames = _hocket.rocev2_frames()
     scale_up = plan.fabric.scale_up if plan.fabric else None
     return {

@@ -68,6 +68,7 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
             tensor=None if parallel is None else parallel.tensor,
             pipeline=None if parallel is None else parallel.pipeline,
             microbatches=training.microbatches,
+            # The order of the file, in which SimAI itself runs it.
             schedule=training.schedule or "gpipe",
         )
     return _same_program(_program(training), gpus)

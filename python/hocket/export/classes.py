@@ -21,17 +21,18 @@ CNP_DSCP = 48
 """The usual DSCP (CS6) of RoCE's congestion notification packets, which SONiC's template maps to class 6."""
 
 LOWEST_PRIORITY = 255
-"""The priority of a plan that is served last."""
+"""The plan's priority that is served last."""
 
 # RFC 3168 section 5: these two bits below the DSCP mark a packet as ECN-capable.
 _ECT_0 = 0b10
+# Class 0 is for unmarked traffic. CNPs must go before all data, and network control has class 7.
 _FIRST, _LAST = 1, CNP_CLASS - 1
 
 
 def dscp_of(traffic_class: int) -> int:
-    """The DSCP of a class: 26, which is usual for RoCE, for class 3.
+    """The DSCP of a class, such as 26, which is usual for RoCE, for class 3.
 
-    Without another map, NICs and switches take the upper three of the six bits of a DSCP as the class.
+    NICs and switches take the upper three of its six bits as the class, unless they are configured otherwise.
 
     >>> dscp_of(3)
     26
@@ -68,12 +69,12 @@ class Classes:
 
     jobs: tuple[JobClass, ...]
     from_plan: bool
-    """Whether the plan gives priorities. Otherwise each job has the first one that is free on its links."""
+    """Whether the plan gives priorities. Otherwise each job has the first priority free on its links."""
     lossless: tuple[int, ...]
     """The classes that the fabric has for jobs, in the order of service."""
     simulated_queues: int
     sharers: Mapping[int, tuple[str, ...]]
-    """By class: the jobs that share a link with another job of the class, and share it fairly."""
+    """By class: the jobs that share a link, fairly, with another job of the same class."""
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -82,7 +83,7 @@ class Classes:
 
     @property
     def folded(self) -> bool:
-        """Whether the plan simulates priorities separately for which the fabric has no class of their own."""
+        """Whether the plan simulates more priorities separately than the fabric has classes."""
         most = max(job.priority for job in self.jobs)
         return min(most, self.simulated_queues - 1) >= len(self.lossless)
 
@@ -101,6 +102,7 @@ def parse_classes(text: str) -> tuple[int, ...]:
             f"--classes: must be classes from {_FIRST} to {_LAST}, such as 3,4 (0 is for unmarked traffic, "
             f"{CNP_CLASS} for CNPs, which go before all data, 7 for network control): got {shown(text)}"
         )
+    # Strict priority serves the highest class first.
     classes = sorted(map(int, words), reverse=True)
     if len(set(classes)) < len(classes):
         raise InputError(f"--classes: must name each class only once: got {shown(text)}")
@@ -127,6 +129,7 @@ def job_classes(
     crossed = _crossed(plan, placement)
     from_plan = any("priority" in job.model_fields_set for job in plan.jobs)
     priorities = [job.priority for job in plan.jobs] if from_plan else _unique(crossed)
+    # A plan with fewer queues than classes must behave on the fabric as it was simulated.
     last = min(len(lossless), plan.priority_queues) - 1
     jobs = tuple(
         JobClass(job.name, priority, lossless[min(priority, last)])
@@ -144,6 +147,7 @@ def _crossed(plan: Plan, placement: Mapping[str, Sequence[str]] | None) -> list[
 
 def _unique(crossed: Sequence[Set[int]]) -> list[int]:
     """For each job the first priority that no earlier job has on any of its links, or else the last."""
+    # In the plan's order: which of several compatible jobs goes first is arbitrary (HotNets'22 §4(ii)).
     used: dict[int, set[int]] = {}
     found: list[int] = []
     for links in crossed:

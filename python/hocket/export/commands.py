@@ -45,6 +45,7 @@ def export_command(
     checked = as_plan(plan)
     with located(plan):
         placement = placement_of(checked, candidate)
+        # Only what `--part` selects, so that one remedy stays available where another is not.
         assigned = None if part == "dcqcn" else job_classes(checked, placement, lossless)
         nics = nic_settings(checked, placement) if part in ("dcqcn", "all") else None
     wanted = {

@@ -73,6 +73,7 @@ def directory_names(jobs: Iterable[str]) -> dict[str, str]:
     taken = set[str]()
     for job in jobs:
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", job)
+        # A leading dot hides a directory, and commands take a leading hyphen for an option.
         plain = plain if re.match(r"[A-Za-z0-9]", plain) else f"job-{plain}"
         name, number = plain, 1
         while name.lower() in taken:

@@ -20,7 +20,7 @@ from hocket.profiles import PhaseSpec, WorkloadProfile
 from hocket.units import format_duration
 
 Profiles: TypeAlias = Callable[[], tuple[WorkloadProfile, ...]]
-"""Returns the possible iterations of a job; see `Plan.profiles_of`."""
+"""Returns the possible profiles of a job; see `Plan.profiles_of`."""
 
 # HotNets'22 §2: with T of 100 and 125 µs, the aggressive job gets 30 Gbps and the other 15: a weight of 2.
 _T_OF_WEIGHT = {2.0: "100 us", 1.0: "125 us"}
@@ -38,7 +38,7 @@ SETTINGS: Mapping[str, NicFile] = {
 }
 """The file of each parameter, by the engine's name of the parameter."""
 
-# A setting of the receiver, which sends CNPs in response to marks.
+# Not in `SETTINGS`: the receiver of data sends CNPs, and a plan sets their interval for all hosts.
 _CNP_INTERVAL = nic_microseconds("np_min_time_between_cnps", least=0)
 
 
@@ -93,6 +93,7 @@ def nic_settings(
     [('a', 'rp_time_reset', 100), ('b', 'rp_time_reset', 125)]
     """
     plan = as_plan(plan)
+    # A weight has a meaning only relative to the others: the timers stand for 2 against 1.
     by_share = [job for job in plan.jobs if job.congestion is None]
     weights = {job.share.weight for job in by_share if job.share.kind != "adaptive"}
     found = tuple(
@@ -130,6 +131,7 @@ def _settings_of(
             why = f"a NIC has no counterpart of an adaptive weight of {job.share.weight:g}, only of 1"
             return NicSettings(job.name, reason=why)
         return _adapting(job, profiles, (), True)
+    # All jobs share fairly, as they do with NICs as shipped.
     if weights == {1.0}:
         return NicSettings(job.name, reason="no congestion in the plan: its NICs stay as they are")
     if not weights <= set(_T_OF_WEIGHT):
@@ -149,7 +151,9 @@ def _writes(job: str, parameters: Sequence[Parameter]) -> tuple[Write, ...]:
     found = []
     for name, file in SETTINGS.items():
         parameter = by_name[name]
+        # A value from the plan is written even if NICs are shipped with it: this NIC may have been changed.
         if parameter.source == "plan" or parameter.value != shipped[name]:
+            # The plan's name of the parameter, for errors.
             key = Dcqcn.model_fields[name].alias or name
             found.append(
                 Write(
@@ -194,6 +198,7 @@ def _adapting(job: Job, given: Profiles, writes: tuple[Write, ...], wanted: bool
         return NicSettings(job.name, writes, reason=why)
     slowest_bps = min(phase.rate_bps for profile in profiles for phase in profile.phases)
     (total_bytes,) = totals
+    # Half of the shortest Down phase, so that a short gap ends no phase, but every Down phase does.
     return NicSettings(
         job.name, writes, Adaptive(total_bytes, shortest_ps / 2e12, slowest_bps // _QUIET_PART)
     )
@@ -213,17 +218,19 @@ def _shortest_down_ps(period_ps: int, phases: Sequence[PhaseSpec]) -> int:
 def _check_hosts(
     plan: Plan, placement: Mapping[str, Sequence[str]] | None, nics: Sequence[NicSettings]
 ) -> None:
+    # Jobs on one link have hosts of their own.
     if plan.fabric is None:
         return
     first: dict[str, NicSettings] = {}
     for job, each in zip(plan.jobs, nics, strict=True):
         for host in plan.hosts_of(job, placement):
-            other = first.setdefault(host, each)
-            difference = _difference(other, each)
+            # Comparing with the first job of a host is enough, as equality is transitive.
+            earlier = first.setdefault(host, each)
+            difference = _difference(earlier, each)
             if difference is not None:
                 raise InputError(
-                    f"host {host!r}: jobs {other.job!r} and {each.job!r} need different settings of its NIC: "
-                    f"{difference}; the parameters of a NIC apply to all its traffic"
+                    f"host {host!r}: jobs {earlier.job!r} and {each.job!r} need different settings of its "
+                    f"NIC: {difference}; the parameters of a NIC apply to all its traffic"
                 )
 
 

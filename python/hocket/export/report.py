@@ -74,7 +74,7 @@ def _print_map(classes: Classes) -> None:
             str(dscp_of(each)),
             str(each),
             str(place),
-            "must be already",
+            "required",
             ", ".join(job.job for job in classes.jobs if job.traffic_class == each),
         )
         for place, each in enumerate(classes.used, 2)

@@ -33,6 +33,7 @@ def parse_ports(text: str) -> tuple[str, ...]:
 def sonic_tables(classes: Classes, ports: tuple[str, ...]) -> dict[str, Any]:
     """The rows for `config load` to add to CONFIG_DB of a SONiC switch; other fields of these rows stay."""
     strict = (CNP_CLASS, *classes.used)
+    # CONFIG_DB is a Redis database, which has no other type than text.
     dscps = {str(each.dscp): str(each.traffic_class) for each in classes.jobs}
     return {
         "DSCP_TO_TC_MAP": {_MAP: {**dict(sorted(dscps.items())), str(CNP_DSCP): str(CNP_CLASS)}},

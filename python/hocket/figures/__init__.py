@@ -9,7 +9,7 @@ from hocket.errors import InputError
 
 FORMATS = (".svg", ".png", ".pdf")
 
-# The same figure gives the same bytes.
+# Without a date, the same figure gives the same bytes; PNGs have none.
 _UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
@@ -21,7 +21,8 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = check_format(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Text in an SVG stays text, so readers can select and search it.
+        # Text in an SVG stays text, so readers can select and search it. The salt replaces the random ids of
+        # elements.
         with rc_context({"svg.fonttype": "none", "svg.hashsalt": "hocket"}):
             figure.savefig(path, metadata=_UNDATED.get(path.suffix.lower()))
     except OSError as error:
@@ -30,9 +31,9 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def check_format(path: str | Path) -> Path:
-    """Returns `path` if its suffix is a supported format; call it before the work, not after.
+    """Returns `path` if its suffix is a supported format, else raises `InputError`.
 
-    Raises `InputError` otherwise.
+    Commands call it before they compute anything, so that a mistyped suffix costs no run.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:

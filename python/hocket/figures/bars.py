@@ -1,4 +1,4 @@
-"""Grouped and stacked bars, for example of times by run, policy or algorithm."""
+"""Panels of grouped or stacked horizontal bars, for example of times by run, policy or algorithm."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ from hocket.figures.style import label, new_figure
 _WIDTH_IN = 4.8
 _BAR_IN = 0.2
 _MARGINS_IN = 0.8
-# The gap between groups, in bars.
+# The gap between groups, in widths of a bar.
 _ROOM = 1.0
 # The start of a logarithmic axis of counts, so that a count of 1 has a visible bar.
 _LEAST_COUNT = 0.5
@@ -59,13 +59,14 @@ Panel = GroupedBars | StackedBars
 
 
 def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> Figure:
-    """The panels in rows of `columns`, bars from left to right with their values at their ends.
+    """The panels in rows of `columns`; bars run from left to right, with the value at the end of each.
 
-    A series, or a part, has the same colour in all panels.
+    A series has the same colour in all panels of grouped bars, a part in all panels of stacked bars.
     """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     heights = [max(map(_height_in, panels[row * columns : (row + 1) * columns])) for row in range(rows)]
+    # Two sets of colours, so that many runs do not use up those of parts.
     series = _colours(panels, GroupedBars)
     parts = _colours(panels, StackedBars)
     figure = new_figure(_WIDTH_IN * columns, sum(heights) + (0.8 if title else 0.5))
@@ -82,6 +83,7 @@ def bars_figure(panels: Sequence[Panel], title: str = "", columns: int = 2) -> F
                 _draw_groups(axes, panel, series)
             case StackedBars():
                 _draw_stacks(axes, panel, parts)
+        # The first bar is at the top, in reading order.
         axes.invert_yaxis()
         label(axes, panel.quantity, "", panel.title)
     name_series(figure, 3 * columns)
@@ -121,11 +123,13 @@ def _draw_groups(axes: Axes, panel: GroupedBars, colours: Mapping[str, str]) -> 
     else:
         axes.set_yticks(middles, panel.groups)
     axes.set_ylim(-0.5, len(panel.groups) - 0.5)
+    # `filter` drops `None`, and zeros too, which do not matter for the maximum.
     longest = max(filter(None, itertools.chain(*panel.values.values())), default=0.0)
     if longest == 0:
         axes.set_xlim(0, 1)
     elif panel.log:
         axes.set_xscale("log")
+        # The same share of the axis as on a linear one, but a power instead of a factor.
         axes.set_xlim(_LEAST_COUNT, longest * (longest / _LEAST_COUNT) ** _ROOM_FOR_NUMBERS)
     else:
         axes.set_xlim(0, longest * (1 + _ROOM_FOR_NUMBERS))

@@ -1,7 +1,7 @@
 """Jobs on their unified circle without and with time-shifts, and the demand that exceeds the link's capacity.
 
-Time runs clockwise from 12 o'clock, unlike the circles of HotNets'22 Fig 3 and NSDI'24 Fig 3, which count
-counter-clockwise from the x-axis. The perimeter is the least common multiple of the periods.
+Time runs clockwise from 12 o'clock, unlike the circles of HotNets'22 Fig 3 and NSDI'24 Fig 3, whose angles
+grow counter-clockwise from the x-axis. The perimeter is the least common multiple of the periods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from hocket.figures.style import BPS_PER_GBPS, PS_PER_MS, legend_below, new_figu
 
 Floats = npt.NDArray[np.float64]
 
-# Radii in units of the link's capacity: a hole, one ring per job, and outside them the sum.
+# Radii in units of the link's capacity. The hole keeps the innermost ring from shrinking to a point.
 _HOLE = 0.9
 _RING_GAP = 0.25
 # Between points three degrees apart, a straight line is less than a tenth of a pixel off the arc; more points
@@ -58,17 +58,18 @@ def demand(jobs: Sequence[CircleJob], *, shifted: bool) -> Demand:
 
 
 def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
-    """The circles of `result` without time-shifts and with those found; `title` is the plan's name.
+    """The circles of `result` without and with its time-shifts; `title` is the plan's name.
 
-    From inside to outside: one ring per job whose Up phases are as high as their rates, then the sum of all
-    with the capacity as a dashed circle; what is above it is the excess that the score counts. An arrow along
-    a job's ring is its time-shift. Where no job is shifted, or nothing exceeds the link without
-    shifts, there is one panel. On a fabric, that is the
-    shared link with the lowest score. Raises `InputError` if jobs share no link.
+    From inside to outside: a ring for each job, on which Up phases are as high as their rates, then the sum
+    of all jobs, with the capacity as a dashed circle; demand above it is the excess that the score counts. An
+    arrow along a job's ring is its time-shift. If no job is shifted, or no demand exceeds the capacity
+    without shifts, there is one panel. On a fabric, the circles are those of the shared link with the lowest
+    score. Raises `InputError` if jobs share no link.
     """
     if not result.links:
         raise InputError("figure: no link is shared, so there is no circle to draw")
     if result.candidates:
+        # The jobs of the chosen link keep their colours of the whole plan, as in the picture of the fabric.
         colours = {job.name: job_colour(index) for index, job in enumerate(result.jobs)}
         result = result.on_link(min(result.links, key=lambda link: link.score))
         return circles_figure(result.jobs, result.capacity_bps, _title(result, title), colours)
@@ -78,23 +79,27 @@ def compatibility_figure(result: Compatibility, title: str = "") -> Figure:
 def circles_figure(
     jobs: Sequence[CircleJob], capacity_bps: int, title: str, colours: Mapping[str, str] | None = None
 ) -> Figure:
-    """The circles of `jobs` on a link, as in `compatibility_figure`; `colours` are by job and default to
-    those of the first jobs of a plan.
+    """The circles of `jobs` on a link, as in `compatibility_figure`; `colours` by job default to the colours
+    of the first jobs of a plan.
     """
     colours = colours or {job.name: job_colour(index) for index, job in enumerate(jobs)}
     perimeter_ps = jobs[0].profile.period_ps * jobs[0].rounds
+    # A shift by whole periods changes nothing.
     moved = any(job.time_shift_ps % job.profile.period_ps for job in jobs)
-    outcomes = [demand(jobs, shifted=shifted) for shifted in ((False, True) if moved else (False,))]
-    if _mean_excess(outcomes[0], capacity_bps) == 0:
-        outcomes = outcomes[:1]
-    panels = {"sharing": False, "shifted": True} if len(outcomes) > 1 else {"without shifts": False}
-    highest_bps = max(int(each.rates_bps.sum(axis=0).max()) for each in outcomes)
-    named = {job.name: (colours[job.name], _named(job, shifted=len(outcomes) > 1)) for job in jobs}
+    demands = [demand(jobs, shifted=shifted) for shifted in ((False, True) if moved else (False,))]
+    if _mean_excess(demands[0], capacity_bps) == 0:
+        demands = demands[:1]
+    panels = {"sharing": False, "shifted": True} if len(demands) > 1 else {"without shifts": False}
+    # Both panels get the radius of the higher demand, so that their circles can be compared.
+    highest_bps = max(int(each.rates_bps.sum(axis=0).max()) for each in demands)
+    named = {job.name: (colours[job.name], _named(job, shifted=len(demands) > 1)) for job in jobs}
+    # Two longer entries side by side would be wider than a panel.
     columns = 1 if max(len(text) for _, text in named.values()) > 36 else 2
+    # Besides the jobs, the legend has the sum, the excess and the capacity.
     lines = -(-(len(jobs) + 3) // (columns * len(panels)))
     width_in = max(_PANEL_IN * len(panels), 6.0)
     figure = new_figure(width_in, _PANEL_IN + 0.8 + 0.19 * lines)
-    for column, (name, each) in enumerate(zip(panels, outcomes, strict=True), start=1):
+    for column, (name, each) in enumerate(zip(panels, demands, strict=True), start=1):
         polar = figure.add_subplot(1, len(panels), column, projection="polar")
         assert isinstance(polar, PolarAxes), "the projection asked for is polar"
         _draw(polar, each, list(named.values()), capacity_bps, highest_bps)
@@ -109,13 +114,13 @@ def circles_figure(
 
 
 def _named(job: CircleJob, *, shifted: bool) -> str:
-    """The legend entry of a job: its period and, if `shifted`, its time-shift, in ms."""
+    """The legend entry of a job: its name, its period and, if `shifted`, its time-shift (ms)."""
     shift = f", shifted by {job.time_shift_ps / PS_PER_MS:.4g} ms" if shifted and job.time_shift_ps else ""
     return f"{short(job.name)}: {job.profile.period_ps / PS_PER_MS:.6g} ms{shift}"
 
 
 def _arcs(job: CircleJob, perimeter_ps: int, shift_ps: int) -> list[tuple[int, int, int]]:
-    """(begin, end, rate) of every Up phase on the circle; a phase across the zero angle is cut in two."""
+    """(begin, end, rate) of every Up phase on the circle; a phase across angle 0 is cut in two."""
     arcs = []
     for turn in range(job.rounds):
         for phase in job.profile.phases:
@@ -138,11 +143,11 @@ def _mean_excess(each: Demand, capacity_bps: int) -> float:
 
 def _title(result: Compatibility, name: str) -> str:
     where = "" if result.links[0].name == "link" else f" on {result.links[0].name}"
-    said = (
+    description = (
         f"score {written_score(result.score)}{where}, capacity {result.capacity_bps / BPS_PER_GBPS:g} Gbps, "
         f"circle of {result.perimeter_s * 1e3:.6g} ms"
     )
-    return f"{name}\n{said}" if name else said
+    return f"{name}\n{description}" if name else description
 
 
 def _draw(
@@ -177,7 +182,8 @@ def _draw(
 
 
 def _bases(each: Demand, capacity_bps: int) -> list[float]:
-    """The base radius of each job's ring, and that of their sum."""
+    """The base radius of each job's ring, and last that of their sum."""
+    # A ring keeps a height of 0.2, so that a slow job is still a ring and not a line.
     bases = [_HOLE]
     for rates_bps in each.rates_bps:
         bases.append(bases[-1] + max(float(rates_bps.max(initial=0)) / capacity_bps, 0.2) + _RING_GAP)
@@ -187,6 +193,7 @@ def _bases(each: Demand, capacity_bps: int) -> list[float]:
 def _draw_ticks(axes: PolarAxes, rim: float, perimeter_ms: float) -> None:
     """Draws round times in ms around the rim."""
     step_ms = round_step(perimeter_ms, _MOST_TICKS)
+    # No tick in the last half step: its label would touch the one at 0.
     for number in range(int(perimeter_ms / step_ms - 0.5) + 1):
         angle = 2 * pi * number * step_ms / perimeter_ms
         across, up = sin(angle), cos(angle)
@@ -213,12 +220,14 @@ def _draw_shifts(
     axes: PolarAxes, each: Demand, jobs: Sequence[CircleJob], capacity_bps: int, perimeter_ps: int
 ) -> None:
     """Draws an arrow inside each job's ring, from zero to its time-shift."""
+    # The last base, that of the sum, has no job.
     for base, job in zip(_bases(each, capacity_bps), jobs, strict=False):
         angle = 2 * pi * job.time_shift_ps / perimeter_ps
         if angle == 0:
             continue
         angles = np.linspace(0, angle, max(2, round(_POINTS_PER_TURN * angle / (2 * pi))))
         axes.plot(angles, np.full(angles.size, base - 0.1), color=LINE_COLOUR, linewidth=1.0)
+        # (sides, style, degrees): a triangle, turned clockwise from pointing up to point along the ring.
         head = (3, 0, -90 - degrees(angle))
         axes.plot([angle], [base - 0.1], marker=head, color=LINE_COLOUR, markersize=5)
 
@@ -237,6 +246,7 @@ def _fill(
     grid_ps = np.linspace(0, perimeter_ps, _POINTS_PER_TURN + 1)
     # Each edge occurs twice, with the height before it and with the height after it.
     points_ps = np.sort(np.concatenate([edges_ps, edges_ps, grid_ps]))
+    # The height of a span is taken at its middle, where rounding cannot put it into the next step.
     middles_ps = 0.5 * (points_ps[:-1] + points_ps[1:])
     steps = np.clip(np.searchsorted(edges_ps, middles_ps, side="right") - 1, 0, heights.size - 1)
     outline = np.maximum(heights[steps], above)

@@ -1,4 +1,4 @@
-"""Runs of a cluster under several schedulers, like NSDI'24 Figures 11 to 14, 16 and 19; the circle of a link
+"""Cluster runs under several schedulers, as in NSDI'24 Figures 11 to 14, 16 and 19; the circle of a link
 that jobs share, and the replay of a window of a run.
 """
 
@@ -25,8 +25,9 @@ from hocket.profiles import WorkloadProfile
 from hocket.results import Run
 
 Quantity = Literal["slowdown", "iteration", "marks"]
-"""The time of an iteration with the wait before it, over that of the same iteration on an idle network or by
-itself, or the packets of it that links marked. Jobs of several models only compare by their slowdown.
+"""Of an iteration. `iteration`: its time, including the wait before it. `slowdown`: this time ÷ the time of
+the same iteration on an idle network; only slowdowns can be compared between models. `marks`: its packets
+with an ECN mark.
 """
 
 _LABELS: Mapping[Quantity, str] = {
@@ -63,11 +64,11 @@ def over_time_figure(
     every_s: float = 60.0,
     title: str = "",
 ) -> Figure:
-    """The mean over all iterations that begin in each `every_s` seconds, of each run by its name.
+    """The mean `quantity` of the iterations that begin in each interval of `every_s` seconds, by run.
 
-    `runs` are tables of iterations. Each of `models` has a panel of its own; without, all jobs share one.
-    Raises `InputError` for an unknown quantity, a model of which no run has an iteration, and for marks that
-    a run did not count.
+    `runs` are tables of iterations by name of the run. Each of `models` has a panel; without any, all jobs
+    share one. Raises `InputError` for an unknown quantity, a model without an iteration in any run, and marks
+    that a run did not record.
     """
     figure, panels = _panels(runs, quantity, models, title)
     for axes, tables, name in panels:
@@ -96,6 +97,7 @@ def _draw_over_time(
     title: str,
 ) -> None:
     for run, rows in tables.items():
+        # A row stands for `count` equal iterations.
         means = (
             rows.group_by((pl.col("start_s") / every_s).floor().alias("window"))
             .agg((pl.col("value") * pl.col("count")).sum() / pl.col("count").sum())
@@ -141,7 +143,7 @@ def _draw_distribution(
 
 def replay_figure(replay: Replay, use: LinkUse, title: str = "") -> Figure:
     """Link use in a replay, above its iteration times; `use` is from `replay.link_use()`."""
-    # Of an iteration under way at the start, the replay has only the rest: it would look too short.
+    # An iteration under way when the window begins is replayed only in part and would look too short.
     tables = {**replay.run.tables, "iterations": whole_iterations(replay.run)}
     return run_figure(Run(tables, replay.run.manifest), {"replay": use}, title)
 
@@ -153,13 +155,15 @@ def link_circle_figure(
     link: str | None = None,
     title: str = "",
 ) -> Figure:
-    """The circle of a link under a decision, without time-shifts and with the best ones found; `title` names
-    the run.
+    """The circle of a link under a decision, without time-shifts and with the decision's; `title` names the
+    run.
 
-    `why` is that of `hocket.schedulers.cassini.Choice`, `profiles` are those of one flow of each job, and
-    links go by their names. Without a `link`, the one with the lowest score that has a circle. Raises
-    `InputError` if there is none, or the periods of its jobs fit on none.
+    `why` is the attribute of `hocket.schedulers.cassini.Choice`; `profiles` has one flow's profile of each
+    job, by name; `capacities_bps` is by link. The default `link` is the one with the lowest score that has a
+    circle. Raises `InputError` if no link has one, if no jobs contend for `link`, or if the periods of its
+    jobs fit on no circle.
     """
+    # Periods are fitted per component; where that failed, its jobs are on no circle.
     circles = {name: place for each in why["components"] for name, place in each["circle"].items()}
     shared = [row for row in why["links"] if row["after"] is not None]
     if link is None:
@@ -178,8 +182,8 @@ def link_circle_figure(
             raise InputError(f"link {link!r}: the periods of {', '.join(row['jobs'])} fit on no circle")
     jobs = _circle_jobs(row, circles, profiles)
     capacity_bps = capacities_bps[row["link"]]
-    said = f"{row['link']}, capacity {capacity_bps / BPS_PER_GBPS:g} Gbps"
-    return circles_figure(jobs, capacity_bps, f"{title}\n{said}" if title else said)
+    description = f"{row['link']}, capacity {capacity_bps / BPS_PER_GBPS:g} Gbps"
+    return circles_figure(jobs, capacity_bps, f"{title}\n{description}" if title else description)
 
 
 def _circle_jobs(
@@ -199,7 +203,7 @@ def _circle_jobs(
 
 
 def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
-    """The demand of `flows` flows together."""
+    """The profile of `flows` equal flows together."""
     phases = (replace(phase, rate_bps=phase.rate_bps * flows) for phase in profile.phases)
     return replace(profile, phases=tuple(phases))
 
@@ -207,7 +211,9 @@ def _times(profile: WorkloadProfile, flows: int) -> WorkloadProfile:
 def _panels(
     runs: Mapping[str, pl.DataFrame], quantity: Quantity, models: Sequence[str], title: str
 ) -> tuple[Figure, list[tuple[Axes, dict[str, pl.DataFrame], str]]]:
-    """A figure with axes for each model side by side, what runs have of it, and its name."""
+    """A figure with a panel for each model, side by side: its axes, the iterations of each run that has any,
+    and its name. Without models, a single panel has all iterations and an empty name.
+    """
     check_choice("quantity", quantity, get_args(Quantity))
     tables = {run: _with_value(run, table, quantity) for run, table in runs.items()}
     names = list(models) or [""]
@@ -227,7 +233,7 @@ def _panels(
 
 
 def _with_value(run: str, iterations: pl.DataFrame, quantity: Quantity) -> pl.DataFrame:
-    """The rows of iterations, with the quantity in a column `value`."""
+    """The iterations, with `quantity` in a column `value`: a ratio, milliseconds, or marks per iteration."""
     if quantity == "slowdown":
         return iterations.with_columns(value=pl.col("iteration_s") / pl.col("ideal_s"))
     if quantity == "iteration":

@@ -1,7 +1,7 @@
 """A picture of a fabric: servers with their GPUs, tiers of switches above them, and the placement of jobs.
 
-Servers are side by side or, if there is no room, stacked in their racks; then only racks without a job are
-left out. Lines between two tiers are either all drawn or replaced by a description.
+Servers are side by side or, if there is no room, stacked in their racks; racks without a job are then left
+out as needed. Lines between two tiers are either all drawn or replaced by a description.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,46 +31,52 @@ from hocket.units import format_duration, format_rate
 
 # Lengths are in units; a server with one GPU is about one unit wide.
 _GPU = 0.42
-_FEWEST_ABREAST = 4
+_LEAST_COLUMNS = 4
+"""Up to this number, all GPUs of a server are in one row."""
 _WIDEST = 40.0
 """The limit for servers side by side: wider pages are unreadable."""
-_WIDEST_OF_RACKS = 76.0
-"""The limit for racks side by side; if more racks have a job, they are in several rows."""
-_WITH_FREE_RACKS = 52.0
+_WIDEST_RACKS = 76.0
+"""The limit for racks side by side; if racks with a job need more, they are in several rows."""
+_WIDEST_WITH_FREE_RACKS = 52.0
 """The width up to which racks without a job are drawn if not all racks have room."""
 _SMALL_GPU = 0.24
 _SMALL_ROW = 0.36
+"""The height of a server in a rack."""
 _SMALL_CHARACTER = 0.22
+"""The width of a character of 5 points at `_READABLE_SCALE_IN`, the smallest scale with names in racks."""
 _MOST_ROWS = 32
 """The limit on servers in a column of a rack; further servers are in more columns."""
 _SWITCH = 1.24
+"""The width of a switch that has room, which fits a name of `_LONGEST_NAME` characters at full scale."""
 _LEAST_SWITCH = 0.3
-"""Room for a switch; in a tier with less, switches are drawn as one bar."""
+"""The least room for a switch; in a tier with less, all switches are drawn as one bar."""
 _LOWEST_TIER = 2.2
 _TIERS_ACROSS = 13
 """The largest ratio of page width to tier height, so that lines between tiers are not too flat."""
 _GAP = 1.1
+"""The room for the vertical text that counts servers left out."""
 _BETWEEN_RACKS = 0.5
 _LEFT, _RIGHT = 3.4, 4.4
 """Room beside the drawing for the descriptions of lines and tiers."""
 _WIDEST_IN, _SCALE_IN = 17.0, 0.5
+"""The limits on the width of a page and on the length of a unit."""
 _READABLE_SCALE_IN = 0.2
-"""The scale below which servers in racks have no names."""
+"""The scale below which servers in racks have no names: `_SMALL_ROW` would be lower than 5 points."""
 _SWITCH_IN = 0.14
 """The minimum height of a switch, which fits its name."""
 _CHARACTER_IN = 0.058
-"""The approximate width of a character in names of servers and switches."""
+"""The approximate width of a character of "x-small" text: 0.6 times its size of 6.9 points."""
 _THICKEST = ((48, 3.0), (130, 1.6), (10**9, 0.8))
 """The width of the thickest line in points, by the maximum number of lines between two tiers."""
 _MOST_LINES = 600
-"""The limit on lines between two tiers; more become a grey area with a description."""
+"""The limit on lines between two tiers; more would become a grey area, so a description replaces them."""
 _MOST_LABELLED = 12
 """Up to this number of lines between two tiers, each is labelled with its rate."""
 _MOST_IN_LEGEND = 14
 _LONGEST_NAME = 9
 _MOST_CANDIDATES = 8
 _MOST_NUMBERS = 1_000
-"""Of jobs in their GPUs; more cannot be read."""
+"""The limit on GPUs that show the number of their job; in more, numbers would be too small to read."""
 _FREE = "#ffffff"
 
 _Ends: TypeAlias = tuple[tuple[float, float], tuple[float, float]]
@@ -80,7 +86,7 @@ Jobs: TypeAlias = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class _Box:
-    """A server: its middle, its top, the number of GPUs side by side, and the end of its lines."""
+    """A server: its middle, its top, the number of GPUs side by side, and where its lines end."""
 
     x: float
     top: float
@@ -95,17 +101,18 @@ class _Page:
 
     servers: dict[str, _Box] = field(default_factory=dict)
     racks: list[tuple[float, float, float, float, Sequence[str]]] = field(default_factory=list)
-    """Left, right, top and bottom of racks whose servers stand below each other, and their servers."""
+    """Racks of stacked servers: left, right, top, bottom, and the servers."""
     switches: dict[str, tuple[float, float]] = field(default_factory=dict)
     switch_widths: dict[int, float] = field(default_factory=dict)
-    """By tier; a tier without one is a bar."""
+    """By number of the tier; a tier without a width is drawn as one bar."""
     gaps: list[tuple[float, float, str]] = field(default_factory=list)
+    """Where servers are left out: the middle of the text that counts them, and the text."""
     width: float = 0.0
     bottom: float = 0.0
     stacked: int = 1
-    """Racks below each other."""
+    """The number of rows of racks."""
     named: bool = True
-    """Whether servers of racks have names."""
+    """Whether servers in racks have names."""
 
     def height(self, tier: int) -> float:
         """The height at which the switches of a tier are drawn."""
@@ -113,20 +120,20 @@ class _Page:
 
     @property
     def across(self) -> float:
-        """The width with the descriptions on both sides."""
+        """The width including the descriptions on both sides."""
         return self.width + _LEFT + _RIGHT
 
     @property
     def scale_in(self) -> float:
-        """Inches of a unit."""
+        """The length of a unit in inches."""
         return min(_SCALE_IN, _WIDEST_IN / self.across)
 
 
 def fabric_figure(topology: Topology, jobs: Jobs, title: str = "") -> Figure:
     """The fabric with each job of `jobs` on its hosts, in its own colour.
 
-    A line represents all cables between two switches, or a server and a switch; its width shows their
-    capacity. Every server with a job is drawn, however many there are.
+    A line represents all cables between two switches, or between a server and a switch; its width shows their
+    total rate. Every server with a job is drawn, however many there are.
     """
     return _figure(topology, {"": jobs}, title)
 
@@ -135,7 +142,7 @@ def candidates_figure(topology: Topology, candidates: Mapping[str, Jobs], title:
     """The fabric once for each of `candidates` by name, as in `fabric_figure`; a job keeps its colour.
 
     All candidates must have all jobs in the same order. Only the first eight are drawn. Raises `InputError`
-    without any.
+    if there are none.
     """
     if not candidates:
         raise InputError("figure: the plan has no candidates to draw")
@@ -147,7 +154,8 @@ def candidates_figure(topology: Topology, candidates: Mapping[str, Jobs], title:
 
 def _figure(topology: Topology, panels: Mapping[str, Jobs], title: str) -> Figure:
     placed = {server_of(host) for jobs in panels.values() for hosts in jobs.values() for host in hosts}
-    page = _laid_out(topology, placed)
+    # All panels share one layout, so that a server has the same position in each.
+    page = _layout(topology, placed)
     top = max((y for _, y in page.switches.values()), default=0.0)
     top = max(top, page.height(len(tiers_of(topology)))) + 0.7
     width_in, height_in = page.across * page.scale_in, (top - page.bottom) * page.scale_in
@@ -174,8 +182,8 @@ def _figure(topology: Topology, panels: Mapping[str, Jobs], title: str) -> Figur
 
 
 def _columns(gpus: Sequence[str]) -> int:
-    # Of many GPUs, twice as many abreast as there are rows.
-    return min(len(gpus), max(_FEWEST_ABREAST, ceil(sqrt(2 * len(gpus)))))
+    # sqrt(2 n) columns of n GPUs make a server about twice as wide as high.
+    return min(len(gpus), max(_LEAST_COLUMNS, ceil(sqrt(2 * len(gpus)))))
 
 
 def _rows(gpus: Sequence[str]) -> int:
@@ -187,20 +195,22 @@ def _server_width(gpus: Sequence[str]) -> float:
 
 
 def _racks(topology: Topology) -> list[list[str]]:
-    """Servers one after another at the same switches."""
+    """Groups of consecutive servers that are linked to the same switches."""
     racks: list[list[str]] = []
-    before: set[str] | None = None
+    previous: set[str] | None = None
     for server, gpus in topology.servers.items():
-        at = {node for gpu in gpus for node in topology.neighbours[gpu] if topology.nodes[node] == "switch"}
-        if at != before:
+        linked = {
+            node for gpu in gpus for node in topology.neighbours[gpu] if topology.nodes[node] == "switch"
+        }
+        if linked != previous:
             racks.append([])
         racks[-1].append(server)
-        before = at
+        previous = linked
     return racks
 
 
-def _laid_out(topology: Topology, placed: set[str]) -> _Page:
-    """The page on which all servers of `placed` are."""
+def _layout(topology: Topology, placed: set[str]) -> _Page:
+    """The positions of everything drawn; servers with a job, `placed`, are never left out."""
     racks = _racks(topology)
     page = _Page()
     across = sum(
@@ -210,6 +220,7 @@ def _laid_out(topology: Topology, placed: set[str]) -> _Page:
         _place_side_by_side(page, topology, racks)
     else:
         _place_in_racks(page, topology, racks, placed)
+        # Without names, racks are narrower and the scale is larger.
         if page.scale_in < _READABLE_SCALE_IN:
             page = _Page(named=False)
             _place_in_racks(page, topology, racks, placed)
@@ -233,7 +244,7 @@ def _place_side_by_side(page: _Page, topology: Topology, racks: Sequence[Sequenc
 def _place_in_racks(
     page: _Page, topology: Topology, racks: Sequence[Sequence[str]], placed: set[str]
 ) -> None:
-    """Servers below each other in their racks; all racks that have one of `placed`, and others given room."""
+    """Places servers below each other in their racks: all racks with one of `placed`, others if they fit."""
     names = max(len(_short(server)) for server in topology.servers) * _SMALL_CHARACTER if page.named else 0.0
     cell = names + max(map(len, topology.servers.values())) * _SMALL_GPU + 0.2
 
@@ -241,18 +252,21 @@ def _place_in_racks(
         return ceil(len(rack) / _MOST_ROWS) * cell + 0.2
 
     shown = {number for number, rack in enumerate(racks) if placed.intersection(rack)}
-    if sum(width(rack) + _BETWEEN_RACKS for rack in racks) <= _WIDEST_OF_RACKS:
+    if sum(width(rack) + _BETWEEN_RACKS for rack in racks) <= _WIDEST_RACKS:
         shown = set(range(len(racks)))
-    room = _WITH_FREE_RACKS - sum(width(racks[number]) + _GAP for number in shown)
+    # Racks between each two of those with a job may be left out, hence a gap beside each.
+    room = _WIDEST_WITH_FREE_RACKS - sum(width(racks[number]) + _GAP for number in shown)
+    # The first and the last rack come first: they show where the names of servers begin and end.
     for number in (0, len(racks) - 1, *range(len(racks))):
         if number not in shown and width(racks[number]) + _BETWEEN_RACKS <= room:
             shown.add(number)
             room -= width(racks[number]) + _BETWEEN_RACKS
     across = sum(width(racks[number]) + _BETWEEN_RACKS for number in shown)
-    page.stacked = ceil(across / _WIDEST_OF_RACKS)
-    x, top, before, column = 0.0, 0.0, -1, list[int]()
+    page.stacked = ceil(across / _WIDEST_RACKS)
+    x, top, previous, column = 0.0, 0.0, -1, list[int]()
+    # The number after the last rack completes the last column and the last gap.
     for number in [*sorted(shown), len(racks)]:
-        hidden = sum(map(len, racks[before + 1 : number]))
+        hidden = sum(map(len, racks[previous + 1 : number]))
         if column and (hidden or len(column) == page.stacked or number == len(racks)):
             x += max(width(racks[each]) for each in column)
             x += 0.0 if hidden or number == len(racks) else _BETWEEN_RACKS
@@ -265,7 +279,7 @@ def _place_in_racks(
             _place_rack(page, topology, racks[number], (x, top), names, cell)
             top = page.racks[-1][3] - _BETWEEN_RACKS / 2
             column.append(number)
-        before = number
+        previous = number
     page.width = x
     page.bottom = min(bottom for _, _, _, bottom, _ in page.racks) - 0.9
     page.bottom = min(page.bottom, -6.0) if page.gaps else page.bottom
@@ -279,7 +293,9 @@ def _place_rack(
     names: float,
     cell: float,
 ) -> None:
-    """A rack below and right of `corner`, each server with room for its name."""
+    """Places a rack below and to the right of `corner`; `names` is the width of a name, `cell` that of a
+    server with its name.
+    """
     left, top = corner
     columns = ceil(len(rack) / _MOST_ROWS)
     rows = ceil(len(rack) / columns)
@@ -294,9 +310,9 @@ def _place_rack(
 
 
 def _place_switches(page: _Page, topology: Topology) -> None:
-    """Each tier above the one below it; a switch stands over the middle of what hangs on it, given room.
+    """Places the switches of each tier, each over the middle of its neighbours below if there is room.
 
-    Where a tier has no room for all switches that join servers which are drawn, it is a bar.
+    A tier without room for all switches above the drawn servers becomes one bar.
     """
     drawn = {gpu for server in page.servers for gpu in topology.servers[server]}
     middles = {gpu: box.lines_x for server, box in page.servers.items() for gpu in topology.servers[server]}
@@ -308,6 +324,7 @@ def _place_switches(page: _Page, topology: Topology) -> None:
         )
         drawn.update(reached[-1])
     widest = max((len(row) * (_SWITCH + 0.36) for row in reached), default=0.0)
+    # A tier may need more room than the servers: the page then grows on both sides of them.
     if not page.racks and page.width < widest:
         shift = (min(widest, _WIDEST) - page.width) / 2
         page.servers = {
@@ -317,12 +334,15 @@ def _place_switches(page: _Page, topology: Topology) -> None:
         middles = {gpu: x + shift for gpu, x in middles.items()}
         page.width += 2 * shift
     for tier, row in zip(tiers, reached, strict=True):
+        # Above several rows of racks, a switch over its rack would also be over the racks of other switches.
         crowded = page.stacked > 1 and tier is tiers[0]
         if crowded or page.width < len(row) * _LEAST_SWITCH:
+            # Switches in a bar are not drawn, but those above them still stand over their middle.
             places = ((place + 0.5) * page.width / len(row) for place in range(len(row)))
             middles.update(zip(row, places, strict=True))
             continue
         over = [_mean(middles[n] for n in topology.neighbours[switch] if n in middles) for switch in row]
+        # Spines linked to all ToRs have the same middle; they are spread evenly instead.
         room = min((right - left for left, right in pairwise(over)), default=page.width)
         if room < min(_SWITCH + 0.2, 0.9 * page.width / len(row)):
             room = page.width / len(row)
@@ -335,62 +355,66 @@ def _place_switches(page: _Page, topology: Topology) -> None:
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)
+    numbers = list(values)
+    return sum(numbers) / len(numbers)
 
 
 def _draw_lines(axes: Axes, page: _Page, topology: Topology) -> None:
-    """Draws the lines between servers and switches, one for all cables between two of them.
+    """Draws one line for all cables between two switches, or between a server and a switch.
 
-    Above the lowest tier, either all lines between two tiers are drawn or none.
+    Between two tiers of switches, either all lines are drawn or none.
     """
     tier_of = {switch: tier.number for tier in tiers_of(topology) for switch in tier.switches}
-    found: dict[tuple[int, int], dict[tuple[str, str], list[int]]] = {}
+    by_tiers: dict[tuple[int, int], dict[tuple[str, str], list[int]]] = {}
     for cable in topology.cables:
         if any(topology.nodes[end] == "scale-up" for end in cable.ends):
             continue
         ends = (server_of(end) if topology.nodes[end] == "host" else end for end in cable.ends)
+        # Within a tier the left end comes first, so that the direction of a cable makes no difference.
         low, high = sorted(ends, key=lambda end: (tier_of.get(end, 0), _at(page, end)))
         between = (tier_of.get(low, 0), tier_of.get(high, 0))
-        found.setdefault(between, {}).setdefault((low, high), []).append(cable.rate_bps)
-    for (low_tier, high_tier), lines in sorted(found.items()):
+        by_tiers.setdefault(between, {}).setdefault((low, high), []).append(cable.rate_bps)
+    for (low_tier, high_tier), lines in sorted(by_tiers.items()):
         shown = {
             ends: rates
             for ends, rates in lines.items()
             if all(end in page.servers or end in page.switches for end in ends)
         }
-        whole = len(shown) == len(lines) <= _MOST_LINES or (low_tier == 0 and page.stacked == 1)
+        # Lines of servers merge at their racks, so they are few and drawn even if some racks are left out.
+        # Over several rows of racks, the lowest tier is a bar, which has no ends for lines.
+        drawn = len(shown) == len(lines) <= _MOST_LINES or (low_tier == 0 and page.stacked == 1)
         totals = sorted(lines.values(), key=sum)
         least, most = rates_text(tuple(totals[0])), rates_text(tuple(totals[-1]))
-        if shown and whole:
+        if shown and drawn:
             _draw_between(
                 axes,
                 page,
                 {(_at(page, low), _at(page, high)): sum(rates) for (low, high), rates in shown.items()},
             )
-        if whole and ((least != most and len(lines) <= _MOST_LABELLED) or low_tier == high_tier):
+        # A description of lines within a tier would be level with the switches, so each line has a label.
+        if drawn and ((least != most and len(lines) <= _MOST_LABELLED) or low_tier == high_tier):
             _label_each(axes, page, shown)
             continue
         rates = most if least == most else f"{least} to\n{most}"
-        of = "each server" if low_tier == 0 and page.racks else "each line"
-        text = f"{of}\n{rates}" if whole else f"{len(lines):,} lines\nof {rates},\nnot drawn"
+        subject = "each server" if low_tier == 0 and page.racks else "each line"
+        text = f"{subject}\n{rates}" if drawn else f"{len(lines):,} lines\nof {rates},\nnot drawn"
         y = (page.height(low_tier) + page.height(high_tier)) / 2
         axes.text(-0.5, y, text, ha="right", va="center", fontsize="x-small")
 
 
 def _draw_between(axes: Axes, page: _Page, lines: Mapping[_Ends, int]) -> None:
-    """Lines between two tiers, by their rates; those of all servers of a rack are one."""
+    """Draws lines between two tiers, with widths in proportion to their rates."""
     most = max(lines.values())
     thickest = next(width for count, width in _THICKEST if len(lines) <= count)
     for (start, end), rate_bps in lines.items():
-        # A line within a tier goes around the switches between its ends.
-        beside = start[1] != end[1] or _next_to_each_other(page, start, end)
+        # A line within a tier curves around the switches between its ends.
+        straight = start[1] != end[1] or _adjacent(page, start, end)
         axes.add_patch(
             FancyArrowPatch(
                 start,
                 end,
                 arrowstyle="-",
-                connectionstyle="arc3" if beside else "arc3,rad=-0.3",
+                connectionstyle="arc3" if straight else "arc3,rad=-0.3",
                 color=LINE_COLOUR,
                 alpha=0.55,
                 linewidth=max(thickest * rate_bps / most, 0.4),
@@ -401,7 +425,7 @@ def _draw_between(axes: Axes, page: _Page, lines: Mapping[_Ends, int]) -> None:
         )
 
 
-def _next_to_each_other(page: _Page, one: tuple[float, float], other: tuple[float, float]) -> bool:
+def _adjacent(page: _Page, one: tuple[float, float], other: tuple[float, float]) -> bool:
     (left, y), (right, _) = sorted((one, other))
     return not any(left < x < right for x, height in page.switches.values() if height == y)
 
@@ -412,7 +436,8 @@ def _label_each(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequenc
         level = y0 == y1
         # Labels of neighbours are at two heights, so that they do not overlap.
         part = 0.5 if level else 0.36 + 0.16 * (number % 2)
-        arc = 0.0 if not level or _next_to_each_other(page, (x0, y0), (x1, y1)) else 0.15 * (x1 - x0)
+        # The middle of an "arc3" curve is half of `rad`, 0.3, times its length away from the straight line.
+        arc = 0.0 if not level or _adjacent(page, (x0, y0), (x1, y1)) else 0.15 * (x1 - x0)
         axes.text(
             x0 + part * (x1 - x0),
             y0 + part * (y1 - y0) + (0.42 + arc if level else 0.0),
@@ -426,16 +451,14 @@ def _label_each(axes: Axes, page: _Page, lines: Mapping[tuple[str, str], Sequenc
 
 
 def _at(page: _Page, node: str) -> tuple[float, float]:
-    """Where lines of `node` end, if it is drawn."""
+    """Where lines of `node` end; the origin if it is not drawn."""
     if node in page.servers:
         return page.servers[node].lines_x, 0.0
     return page.switches.get(node, (0.0, 0.0))
 
 
 def _draw_racks(axes: Axes, page: _Page) -> None:
-    """The outlines of racks whose servers stand below each other; where these have no names, the first
-    and the last of each rack.
-    """
+    """Draws the outlines of racks; below a rack without names, those of its first and its last server."""
     for left, right, top, bottom, rack in page.racks:
         box = (left, bottom), right - left, top - bottom
         axes.add_patch(Rectangle(*box, facecolor=IDLE_COLOUR, edgecolor=LINE_COLOUR, linewidth=0.6, zorder=2))
@@ -449,7 +472,9 @@ def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Jobs) -> No
     for number, hosts in enumerate(jobs.values()):
         for host in dict.fromkeys(hosts):
             jobs_on.setdefault(host, []).append(number)
+    # One collection for each colour: thousands of GPUs as patches would take several times as long.
     painted: dict[str, list[tuple[float, float, float, float]]] = {}
+    # Beyond the number of colours, several jobs have the same one.
     numbered = len(JOB_COLOURS) < len(jobs) and sum(map(len, jobs_on.values())) <= _MOST_NUMBERS
     longest = max(len(_short(server)) for server in page.servers) * _CHARACTER_IN / page.scale_in
     names_fit = longest <= min(_server_width(topology.servers[server]) for server in page.servers)
@@ -490,12 +515,12 @@ def _draw_servers(axes: Axes, page: _Page, topology: Topology, jobs: Jobs) -> No
 
 
 def _stripes(
-    corner: tuple[float, float], size: float, on_it: Sequence[int]
+    corner: tuple[float, float], size: float, jobs: Sequence[int]
 ) -> Iterator[tuple[int | None, tuple[float, float, float, float]]]:
-    """The parts of a GPU, one for each job on it: left, low, width and height."""
+    """A stripe (left, low, width, height) of a GPU for each of its jobs; without a job, one for `None`."""
     edge = 0.07 * size
-    width = (size - 2 * edge) / max(len(on_it), 1)
-    for stripe, number in enumerate(on_it or [None]):
+    width = (size - 2 * edge) / max(len(jobs), 1)
+    for stripe, number in enumerate(jobs or [None]):
         yield number, (corner[0] + edge + stripe * width, corner[1] + edge, width, size - 2 * edge)
 
 
@@ -515,8 +540,9 @@ def _draw_server(axes: Axes, corner: tuple[float, float], width: float, height: 
 
 
 def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: int, scale_in: float) -> None:
-    """Draws the number of the job, for when colours do not distinguish jobs."""
+    """Draws the number of the job, counted from 1 as in the legend."""
     left, low, width, height = stripe
+    # A digit is about 1/1.6 times as wide as its font size, and a GPU 72 × `scale_in` points per unit.
     points = min(5.0, 72 * scale_in * min(width / len(str(number + 1)) * 1.6, height))
     axes.text(
         left + width / 2,
@@ -532,6 +558,7 @@ def _number_gpu(axes: Axes, stripe: tuple[float, float, float, float], number: i
 
 def _short(name: str) -> str:
     """`name`, without its middle if it is longer than a box is wide."""
+    # The end stays, because names of servers and switches differ in their numbers.
     return name if len(name) <= _LONGEST_NAME else f"{name[:4]}…{name[5 - _LONGEST_NAME :]}"
 
 
@@ -570,7 +597,7 @@ def _draw_switch(axes: Axes, page: _Page, middle: tuple[float, float], width: fl
 
 
 def _described(tier: Tier, hidden: int, *, named: bool) -> str:
-    """The description beside a tier."""
+    """The description beside a tier; it contains the names if the switches show none (`named`)."""
     count = len(tier.switches)
     lines = [f"{count:,} switch{'es' if count > 1 else ''}"]
     if not named:

@@ -14,8 +14,9 @@ from hocket.figures.palette import JOB_COLOURS, job_colour
 from hocket.figures.style import label, new_figure, short
 from hocket.results import Run
 
-# Each job shown has a colour of its own.
+# No two of the jobs shown have the same colour.
 _MOST_JOBS = len(JOB_COLOURS)
+# A line of more points looks the same and makes files larger.
 _MOST_POINTS = 400
 # Up to this number of iterations, each one has a marker.
 _FEW_POINTS = 60
@@ -26,7 +27,7 @@ _MS_PER_S = 1e3
 
 def iterations_figure(run: Run, title: str = "") -> Figure:
     """Iteration times (ms) of the first jobs over the time of the run (s); below, if the run recorded phases,
-    when each job communicates in the last iterations (ms).
+    when each job communicates in the last five iterations (ms).
 
     Lines that coincide have different widths, so that all are visible. Raises `InputError` if no iteration
     was finished.
@@ -46,7 +47,7 @@ def iterations_figure(run: Run, title: str = "") -> Figure:
     panels = figure.subplots(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
     draw_times(panels[0], table, shown, jobs)
     if phases is not None and has_phases:
-        # Its lanes name the jobs.
+        # The lanes of this panel name the jobs, so lines need no names.
         _draw_phases(panels[1], table, phases, shown)
     else:
         name_series(figure, _NAMES_BELOW)
@@ -54,9 +55,10 @@ def iterations_figure(run: Run, title: str = "") -> Figure:
 
 
 def shown_jobs(run: Run) -> tuple[dict[str, str], int]:
-    """The first jobs of `run` that finished an iteration, up to the number of colours, with the colour of
-    each by its position in the run; and the number of all jobs that finished one.
+    """The colours, by job, of the first jobs of `run` that finished an iteration, at most one job for each
+    colour; and the number of all jobs that finished one.
     """
+    # The colour depends on the position among all jobs, so that a job has the same one in every figure.
     finished = set(run.tables["iterations"]["job"].unique())
     colours = {
         job: job_colour(place) for place, job in enumerate(run.tables["jobs"]["job"]) if job in finished
@@ -65,19 +67,21 @@ def shown_jobs(run: Run) -> tuple[dict[str, str], int]:
 
 
 def draw_times(axes: Axes, table: pl.DataFrame, shown: Mapping[str, str], jobs: int) -> None:
-    """The iteration times in `table`: a line in its colour for each of the jobs `shown`, of `jobs` in all."""
+    """Draws the iteration times in `table` as a line for each job of `shown`, colours by job; `jobs` is the
+    number of all jobs.
+    """
     # Lower lines are wider, so that lines that coincide are all visible.
     step = min(1.2, 5.0 / len(shown))
     for index, (job, colour) in enumerate(shown.items()):
         width = 1.2 + step * (len(shown) - 1 - index)
-        own = table.filter(pl.col("job") == job).select("start_s", "iteration_s").sort("start_s")
-        own = own.gather_every(-(-own.height // _MOST_POINTS))
+        times = table.filter(pl.col("job") == job).select("start_s", "iteration_s").sort("start_s")
+        times = times.gather_every(-(-times.height // _MOST_POINTS))
         axes.plot(
-            own["start_s"].to_numpy(),
-            own["iteration_s"].to_numpy() * _MS_PER_S,
+            times["start_s"].to_numpy(),
+            times["iteration_s"].to_numpy() * _MS_PER_S,
             color=colour,
             linewidth=width,
-            marker="o" if own.height <= _FEW_POINTS else "",
+            marker="o" if times.height <= _FEW_POINTS else "",
             markersize=width + 2.0,
             label=job,
         )
@@ -89,19 +93,19 @@ def draw_times(axes: Axes, table: pl.DataFrame, shown: Mapping[str, str], jobs: 
 
 
 def _draw_phases(axes: Axes, table: pl.DataFrame, phases: pl.DataFrame, shown: Mapping[str, str]) -> None:
-    """Draws a lane for each job, with its Up phases as bars."""
+    """Draws a lane for each job, with its Up phases in the last iterations as bars."""
     recorded = table.filter(pl.col("job").is_in(list(shown)))
     longest_s = recorded.group_by("job").agg(pl.col("iteration_s").mean())["iteration_s"].max()
     assert isinstance(longest_s, float), "a job has finished an iteration"
-    # When the first job has left, the others are alone.
+    # The window ends when the first job leaves: afterwards fewer jobs share the links.
     end_s = float(recorded.group_by("job").agg(pl.col("end_s").max())["end_s"].to_numpy().min())
     begin_s = max(0.0, end_s - _ITERATIONS_SHOWN * longest_s)
     seen = phases.filter(pl.col("end_s") > begin_s, pl.col("start_s") < end_s)
     for index, (job, colour) in enumerate(shown.items()):
-        own = seen.filter(pl.col("job") == job)
+        of_job = seen.filter(pl.col("job") == job)
         bars = [
             ((start_s - begin_s) * _MS_PER_S, (until_s - start_s) * _MS_PER_S)
-            for start_s, until_s in own.select("start_s", "end_s").iter_rows()
+            for start_s, until_s in of_job.select("start_s", "end_s").iter_rows()
         ]
         axes.broken_barh(bars, (index - 0.35, 0.7), color=colour, linewidth=0)
     axes.set_yticks(range(len(shown)), [short(job) for job in shown])

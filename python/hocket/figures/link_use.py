@@ -10,7 +10,9 @@ from hocket.units import format_rate
 
 
 def draw_use(axes: Axes, use: LinkUse, title: str, highest_bps: int | None = None) -> None:
-    """Draws `use`, with the capacity as a dashed line; the axis reaches up to `highest_bps`, if given."""
+    """Draws `use`, with the capacity as a dashed line. The axis fits a capacity of `highest_bps`, by default
+    that of the link.
+    """
     highest_bps = highest_bps or use.capacity_bps
     panel = TimelinePanel(title, use.jobs, use.rates, use.begin_s, use.end_s)
     draw_areas(axes, panel, use.capacity_bps, highest_bps)
@@ -29,5 +31,6 @@ def draw_use(axes: Axes, use: LinkUse, title: str, highest_bps: int | None = Non
 
 
 def which_link(use: LinkUse) -> str:
-    """The link of `use` for a title; empty if the plan has only one."""
+    """`on NAME` for a title; empty if the plan has only one link."""
+    # "link" is the name of a plan's [link], which has no other.
     return "" if use.link == "link" else f"on {use.link}"

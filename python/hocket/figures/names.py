@@ -24,43 +24,44 @@ Bools = npt.NDArray[np.bool_]
 # In pixels; all figures have the same resolution.
 _GAP = 3.0
 """The gap between a name and anything that it must not touch."""
-_NEARER = 8.0
-"""The distance of a line's name from other lines, so that it is clear whose name it is."""
+_GAP_TO_OTHER_LINES = 8.0
+"""Wider than `_GAP`, so that it is clear which line a name belongs to."""
 _PLACES_ALONG = 60
 """The number of points of a line at which its name is tried."""
 _AROUND = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, -1), (1, 1), (-1, 1), (-1, -1))
 """Directions of a name from a point of its line as (right, up), best first."""
 _PLACES_WITHIN = (120, 24)
-"""The grid of positions tried in the panel of an area, across and up."""
+"""The numbers of positions, across and up, at which the name of an area is tried in its panel."""
 _POINTS_PER_INCH = 72
 _FONT_SIZE = "x-small"
 
 
 class _Place(NamedTuple):
-    """The middle of a name, in pixels, and whether it runs upwards."""
+    """The middle of a name in pixels, and whether the name is vertical."""
 
     x: float
     y: float
-    upwards: bool = False
+    vertical: bool = False
 
 
 class _Stroke(NamedTuple):
-    """A line in pixels, with the distance that its stroke extends beyond its path."""
+    """A line in pixels: its path, and half the width of its stroke or of its markers."""
 
     path: Path
-    reach: float
+    half_width: float
 
 
 def name_series(figure: Figure, columns: int) -> None:
     """Labels the series of `figure` directly: beside a line, within an area, or in a bar.
 
-    A name touches no line, text or border, and is written in each panel with room for it. If some series has
-    room in no panel, a legend of `columns` below the panels names all series instead.
+    A name touches no line, text or border, and is written in each panel with room for it. If no panel has
+    room for the name of some series, a legend of `columns` below the panels names all series instead.
     """
     every = series(figure)
     if not every:
         return
     shown = {name: short(name) for name in every}
+    # Names that differ only where they are cut stay whole.
     if len(set(shown.values())) < len(shown):
         shown = {name: name for name in every}
     # Positions are known only after layout.
@@ -93,7 +94,7 @@ def _name(axes: Axes, handle: Artist, name: str, taken: Sequence[Bbox]) -> Text 
         return None
     x, y = axes.transData.inverted().transform((place.x, place.y))
     text.set_position((float(x), float(y)))
-    text.set_rotation(90 if place.upwards else 0)
+    text.set_rotation(90 if place.vertical else 0)
     text.set_color(colour)
     return text
 
@@ -101,13 +102,15 @@ def _name(axes: Axes, handle: Artist, name: str, taken: Sequence[Bbox]) -> Text 
 def _places(
     axes: Axes, handle: Artist, width: float, height: float, taken: Sequence[Bbox]
 ) -> tuple[Iterator[_Place], str]:
-    """The positions with room for a name of this size, best first, and its colour."""
+    """The positions with room for a name of this size in pixels, best first, and the colour of its text.
+
+    `taken` are the extents of texts that the name must not touch.
+    """
     match handle:
         case Line2D():
-            return _beside(axes, handle, width, height, taken), text_like(_colour(handle))
+            return _beside(axes, handle, width, height, taken), text_like(_line_colour(handle))
         case PolyCollection():
-            colour = text_on(_face(handle))
-            return _within(axes, handle, width, height, taken), colour
+            return _within(axes, handle, width, height, taken), text_on(_area_colour(handle))
         case BarContainer():
             return _in_bar(handle, width, height, taken), text_on(to_hex(handle.patches[0].get_facecolor()))
         case _:
@@ -115,14 +118,15 @@ def _places(
 
 
 def _beside(axes: Axes, line: Line2D, width: float, height: float, taken: Sequence[Bbox]) -> Iterator[_Place]:
-    """Positions after the end of a line, or else as near to its end as possible."""
-    own = _stroke(line)
-    kin = [_stroke(each) for each in axes.lines if each is line or _is_of(each, line)]
-    others = [_stroke(each) for each in axes.lines if not (each is line or _is_of(each, line))]
-    points = _points_along(own.path, axes.bbox)
+    """Positions to the right of a line's end, then around its points from the end backwards."""
+    named = _stroke(line)
+    # The name may be close to unnamed lines of the same series, such as its dashed 99th percentile.
+    same_series = [_stroke(each) for each in axes.lines if each is line or _belongs_to(each, line)]
+    others = [_stroke(each) for each in axes.lines if not (each is line or _belongs_to(each, line))]
+    points = _points_along(named.path, axes.bbox)
     if not len(points):
         return
-    gap = own.reach + _GAP
+    gap = named.half_width + _GAP
     across, up = gap + width / 2, gap + height / 2
     after = _Place(points[0][0] + across, points[0][1])
     around = (_Place(x + right * across, y + above * up) for x, y in points for right, above in _AROUND)
@@ -130,9 +134,9 @@ def _beside(axes: Axes, line: Line2D, width: float, height: float, taken: Sequen
         box = _box(place, width, height)
         if (
             _is_inside(box, axes.bbox)
-            and not any(box.padded(_GAP).overlaps(other) for other in taken)
-            and not any(_touches(each, box) for each in kin)
-            and not any(_touches(other, box.padded(_NEARER)) for other in others)
+            and not any(box.padded(_GAP).overlaps(text) for text in taken)
+            and not any(_touches(stroke, box) for stroke in same_series)
+            and not any(_touches(stroke, box.padded(_GAP_TO_OTHER_LINES)) for stroke in others)
         ):
             yield place
 
@@ -140,27 +144,31 @@ def _beside(axes: Axes, line: Line2D, width: float, height: float, taken: Sequen
 def _within(
     axes: Axes, area: PolyCollection, width: float, height: float, taken: Sequence[Bbox]
 ) -> Iterator[_Place]:
-    """The middle of the first part of an area with room for a name, horizontal or else vertical."""
+    """The middle of the first part of an area with room for the name; a vertical name is the second choice.
+
+    `width` and `height` are those of the horizontal name.
+    """
     lines = [_stroke(line) for line in axes.lines]
     (outline,) = (area.get_transform().transform_path(path) for path in area.get_paths())
-    for upwards in (False, True):
-        wide, high = (height, width) if upwards else (width, height)
+    for vertical in (False, True):
+        wide, high = (height, width) if vertical else (width, height)
         whole = axes.bbox
         if wide >= whole.width or high >= whole.height:
             continue
         xs = np.linspace(whole.x0 + wide / 2, whole.x1 - wide / 2, _PLACES_WITHIN[0])
         ys = np.linspace(whole.y0 + high / 2, whole.y1 - high / 2, _PLACES_WITHIN[1])
+        # The exact test below is slow, so it gets only the positions that pass this one.
         has_room = _covered(outline, xs, ys, (wide + 2 * _GAP, high + 2 * _GAP))
         for column, row in np.argwhere(has_room):
             box = _box(_Place(xs[column], ys[row]), wide + 2 * _GAP, high + 2 * _GAP)
             has_room[column, row] = not (
                 outline.intersects_bbox(box, filled=False)
-                or any(box.overlaps(other) for other in taken)
+                or any(box.overlaps(text) for text in taken)
                 or any(_touches(line, box) for line in lines)
             )
         if has_room.any():
             column = _middle_of_first([bool(rows.any()) for rows in has_room])
-            yield _Place(xs[column], ys[_middle_of_first(has_room[column].tolist())], upwards)
+            yield _Place(xs[column], ys[_middle_of_first(has_room[column].tolist())], vertical)
 
 
 def _in_bar(bars: BarContainer, width: float, height: float, taken: Sequence[Bbox]) -> Iterator[_Place]:
@@ -169,21 +177,22 @@ def _in_bar(bars: BarContainer, width: float, height: float, taken: Sequence[Bbo
         extent = bar.get_window_extent()
         place = _Place((extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2)
         fits = width + 2 * _GAP <= extent.width and height <= extent.height
-        if fits and not any(_box(place, width, height).overlaps(other) for other in taken):
+        if fits and not any(_box(place, width, height).overlaps(text) for text in taken):
             yield place
 
 
-def _is_of(other: Line2D, line: Line2D) -> bool:
-    """Whether a line without a name belongs to `line`, which then has the same colour."""
-    return str(other.get_label()).startswith("_") and _colour(other) == _colour(line)
+def _belongs_to(unnamed: Line2D, line: Line2D) -> bool:
+    """Whether `unnamed` has no name of its own and the colour of `line`, so that it is of the same series."""
+    # Matplotlib gives lines without a name one that begins with an underscore.
+    return str(unnamed.get_label()).startswith("_") and _line_colour(unnamed) == _line_colour(line)
 
 
-def _face(area: PolyCollection) -> str:
+def _area_colour(area: PolyCollection) -> str:
     red, green, blue, _ = np.asarray(area.get_facecolor())[0]
     return to_hex((red, green, blue))
 
 
-def _colour(line: Line2D) -> str:
+def _line_colour(line: Line2D) -> str:
     colour = line.get_color()
     assert isinstance(colour, str), "lines have colours of the palette"
     return colour
@@ -199,8 +208,11 @@ def _stroke(line: Line2D) -> _Stroke:
 
 
 def _points_along(path: Path, within: Bbox) -> npt.NDArray[np.float64]:
-    """Points of a path at equal distances, the last first; those inside of `within`."""
+    """Up to `_PLACES_ALONG` points (k, 2) at equal distances along a path, the last one first; points outside
+    `within` are left out.
+    """
     corners = np.asarray(path.vertices, dtype=np.float64)
+    # Values that were not measured are drawn as NaN.
     corners = corners[np.isfinite(corners).all(axis=1)]
     if not len(corners):
         return corners
@@ -208,6 +220,7 @@ def _points_along(path: Path, within: Bbox) -> npt.NDArray[np.float64]:
     so_far = np.concatenate([[0.0], np.cumsum(lengths)])
     places = np.linspace(so_far[-1], 0.0, _PLACES_ALONG)
     points = np.column_stack([np.interp(places, so_far, corners[:, axis]) for axis in (0, 1)])
+    # A line may run along the border, where rounding puts its points outside.
     margin = within.padded(1.0)
     return points[[margin.contains(x, y) for x, y in points]]
 
@@ -215,8 +228,8 @@ def _points_along(path: Path, within: Bbox) -> npt.NDArray[np.float64]:
 def _covered(
     outline: Path, xs: npt.NDArray[np.float64], ys: npt.NDArray[np.float64], size: tuple[float, float]
 ) -> Bools:
-    """Where (x, y) the middle and the corners of a box of this width and height are within an outline:
-    without that it has no room.
+    """For each x and y, shape (xs, ys), whether a box of this width and height around that point has its
+    middle and its corners inside `outline`: necessary for room, but not sufficient.
     """
     has_room = np.ones((xs.size, ys.size), dtype=np.bool_)
     for across, up in ((0.0, 0.0), (-0.5, -0.5), (-0.5, 0.5), (0.5, -0.5), (0.5, 0.5)):
@@ -226,7 +239,7 @@ def _covered(
 
 
 def _middle_of_first(flags: Sequence[bool]) -> int:
-    """The middle of the first flags that are set, of one at least.
+    """The index in the middle of the first run of set flags; at least one must be set.
 
     >>> _middle_of_first([False, True, True, True, False, True])
     2
@@ -245,7 +258,7 @@ def _is_inside(box: Bbox, outer: Bbox) -> bool:
 
 
 def _touches(stroke: _Stroke, box: Bbox) -> bool:
-    around = box.padded(stroke.reach)
+    around = box.padded(stroke.half_width)
     # A path of a single point has no length that could cross a box.
     single = around.count_contains(np.asarray(stroke.path.vertices).reshape(-1, 2)) > 0
     return bool(single or stroke.path.intersects_bbox(around, filled=False))

@@ -15,7 +15,7 @@ from hocket.results.lane_assignment import Lanes
 
 _WIDTH_IN = 10.0
 _LANE_IN = 0.2
-# The approximate width of a letter as a share of the axes: a name is written if it fits into its bar.
+# The approximate width of a letter as a share of the axes; a bar has its name only if that fits.
 _LETTER = 0.009
 
 
@@ -33,9 +33,9 @@ def operations_figure(
 ) -> Figure:
     """The operations of `ranks` of `job`, by default the first four, in one iteration.
 
-    A rank has a lane for its compute, in grey, and below it as many as its communication needs, coloured by
-    kind. Time (ms) is from the start of the iteration. Raises `InputError` if the run recorded no operations
-    of that job in that iteration, or none of one of the ranks.
+    A rank has a lane for its compute, in grey, and below it lanes for its communication, coloured by kind;
+    operations at the same time are in different lanes. Time (ms) is from the start of the iteration. Raises
+    `InputError` if the run recorded no operations of `job` in `iteration`, or none of one of `ranks`.
     """
     recorded = _operations(run, job, iteration)
     present = recorded["rank"].unique().sort().to_list()
@@ -45,6 +45,7 @@ def operations_figure(
             raise InputError(
                 f"job {job!r}: no operations of rank {rank} were recorded in iteration {iteration}"
             )
+    # Of all ranks, not of the chosen ones, so that figures of different ranks have the same origin.
     begin_s = recorded.select(pl.col("start_s").min()).item()
     lanes = [list(_bars(recorded.filter(pl.col("rank") == rank), begin_s)) for rank in chosen]
     depths = [1 + max(bar.lane for bar in bars) for bars in lanes]
@@ -67,20 +68,21 @@ def operations_figure(
 
 def _operations(run: Run, job: str, iteration: int) -> pl.DataFrame:
     table = run.tables.get("operations")
-    of = None if table is None else table.filter(pl.col("job") == job, pl.col("iteration") == iteration)
-    if of is None or of.is_empty():
+    recorded = None if table is None else table.filter(pl.col("job") == job, pl.col("iteration") == iteration)
+    if recorded is None or recorded.is_empty():
         raise InputError(
             f"job {job!r}: no operations of iteration {iteration} were recorded; "
             "set run.record_operations to the number of iterations to record"
         )
-    return of.sort("rank", "start_s", "end_s", "operation")
+    # `Lanes` takes operations by start; the other keys make the order of ties the same in every run.
+    return recorded.sort("rank", "start_s", "end_s", "operation")
 
 
 def _bars(operations: pl.DataFrame, begin_s: float) -> Iterator[_Bar]:
-    beside = Lanes()
+    communication = Lanes()
     columns = ("name", "kind", "start_s", "end_s")
     for name, kind, start_s, end_s in operations.select(columns).iter_rows():
-        lane = 0 if kind == "compute" else 1 + beside.take(start_s, end_s)
+        lane = 0 if kind == "compute" else 1 + communication.take(start_s, end_s)
         yield _Bar(lane, name, kind, (start_s - begin_s) * 1e3, (end_s - begin_s) * 1e3)
 
 

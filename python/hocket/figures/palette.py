@@ -1,7 +1,7 @@
-"""Colours and lines by what they stand for, the same in all figures: jobs, schedulers, time-shifts, engines.
+"""Colours and line styles by meaning, the same in all figures: jobs, schedulers, time-shifts, engines.
 
-All are of Okabe and Ito's palette (2008), made to be told apart with any colour vision, and two greys.
-Vermilion is kept for what exceeds a limit.
+Jobs and series have the colours of Okabe and Ito (2008), which readers with any colour vision can tell apart;
+their vermilion is reserved for demand above a limit. Greys and a violet stand for everything else.
 """
 
 from collections.abc import Iterable
@@ -14,27 +14,29 @@ _BLUE, _ORANGE, _GREEN, _PINK = "#0072b2", "#e69f00", "#009e73", "#cc79a7"
 _SKY, _YELLOW, _BLACK = "#56b4e9", "#f0e442", "#000000"
 
 JOB_COLOURS = (_BLUE, _ORANGE, _GREEN, _PINK, _SKY, _YELLOW, _BLACK)
-"""Of jobs in the order of their plan."""
+"""Colours of jobs, in the order of their plan."""
 EXCESS_COLOUR = "#d55e00"
-"""Of demand above a capacity."""
+"""Demand above a capacity."""
 TOTAL_COLOUR = "#b4bcc2"
-"""Of sums, of computation, and of what has no job."""
+"""Sums, computation, and anything that belongs to no job."""
 LINE_COLOUR = "#3d464d"
-"""Of capacities, references and outlines."""
+"""Capacities, references and outlines."""
 QUEUE_COLOUR = _BLUE
-"""Of the queue, where there is but one."""
+"""The queue in figures with a single one."""
 COMMUNICATION_COLOUR = _BLUE
 COMPUTATION_COLOUR = TOTAL_COLOUR
 OVERLAP_COLOUR = _GREEN
-"""Of the time in which a job computes and communicates."""
+"""Time in which a job computes and communicates."""
 IDLE_COLOUR = "#e4e8ea"
-"""Of the time in which a job does neither, or in which nothing is known of it."""
+"""Time in which a job does neither, or of which nothing is known; empty servers and racks."""
 SCALE_UP_COLOUR = "#7d6ba0"
-"""Of the network inside a server."""
+"""The network inside a server."""
 
-# Of relative luminance (WCAG 2.2): above the first, black text has more contrast than white; up to the
-# second, a colour has a contrast of 3 with white.
-_BRIGHT, _DARK_ENOUGH = 0.179, 0.3
+# With WCAG 2.2's contrast (brighter + 0.05) ÷ (darker + 0.05) of luminances, black and white text have equal
+# contrast on a background of sqrt(1.05 × 0.05) - 0.05.
+_BRIGHT = 0.179
+# The contrast with white is 1.05 ÷ 0.35 = 3, which WCAG 2.2 requires of graphics and of large text.
+_DARK_ENOUGH = 0.3
 _DARKER = tuple(percent / 100 for percent in range(100, 0, -5))
 
 LineStyle = Literal["-", "--", ":", "-."]
@@ -50,7 +52,7 @@ class Style:
 
 _LINES: tuple[LineStyle, ...] = ("-", "--", ":", "-.")
 
-# A scheduler has one colour: its line is dashed without CASSINI and whole with it.
+# A scheduler has one colour; its line is solid with CASSINI and dashed without.
 _SCHEDULERS = {
     "themis": _BLUE,
     "pollux": _ORANGE,
@@ -60,12 +62,13 @@ _SCHEDULERS = {
     "ideal": _BLACK,
 }
 _ABBREVIATED = {"th": "themis", "po": "pollux"}
-"""As NSDI'24 names schedulers beside CASSINI."""
+"""NSDI'24's abbreviations, as in Th+CASSINI."""
 _CASSINI = "+cassini"
+# Reproductions use it for CASSINI that ranks candidates by all links of the fabric.
 _FABRIC = " (fabric)"
 
 _MEANINGS = {
-    # What jobs do about each other.
+    # How jobs share a link.
     "alone": Style(TOTAL_COLOUR),
     "sharing": Style(_ORANGE),
     "shifted": Style(_BLUE),
@@ -93,7 +96,7 @@ _MEANINGS = {
 
 
 def job_colour(index: int) -> str:
-    """The colour of the job at `index` of a plan; the eighth job has the first one's again.
+    """The colour of the job at `index` of a plan; the eighth job has the same colour as the first.
 
     >>> job_colour(0) == job_colour(7)
     True
@@ -102,7 +105,7 @@ def job_colour(index: int) -> str:
 
 
 def text_on(colour: str) -> str:
-    """Black or white, whichever can be read better on `colour`.
+    """Black or white, whichever has more contrast with `colour`.
 
     >>> text_on("#0072b2"), text_on("#e69f00")
     ('white', 'black')
@@ -111,7 +114,7 @@ def text_on(colour: str) -> str:
 
 
 def text_like(colour: str) -> str:
-    """`colour`, as much darker as text on white needs.
+    """`colour`, darkened as far as text on white needs.
 
     >>> text_like("#0072b2"), text_like("#f0e442")
     ('#0072b2', '#9c942b')
@@ -122,6 +125,7 @@ def text_like(colour: str) -> str:
 
 
 def _luminance(colour: str) -> float:
+    """The relative luminance of an sRGB colour, from 0 to 1, as WCAG 2.2 defines it."""
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)
     )
@@ -129,10 +133,10 @@ def _luminance(colour: str) -> float:
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
-    """How to draw the series of these names, no two alike.
+    """How to draw the series called `names`, each in a style of its own.
 
-    A scheduler, a way to share, an engine or a source has the style of its meaning, whatever stands beside
-    it. The others get the colours of jobs that are left, in order; where none is left, other lines.
+    A scheduler, a sharing policy, an engine or a source has the same style in every figure. The other series
+    get the remaining colours of jobs in order, and dashes or dots when these are used up.
 
     >>> drawn = styles(["pollux+cassini", "Th+CASSINI", "no window", "themis"])
     >>> [style.line for style in drawn.values()]
@@ -141,20 +145,21 @@ def styles(names: Iterable[str]) -> dict[str, Style]:
     True
     """
     every = list(dict.fromkeys(names))
-    found = {name: style for name in every if (style := _known(name)) is not None}
-    taken = {style.colour for style in found.values()}
+    chosen = {name: style for name in every if (style := _fixed_style(name)) is not None}
+    taken = {style.colour for style in chosen.values()}
     free = [colour for colour in JOB_COLOURS if colour not in taken] or list(JOB_COLOURS)
-    others = [name for name in every if name not in found]
+    others = [name for name in every if name not in chosen]
     for index, name in enumerate(others):
         line = _LINES[index // len(free) % len(_LINES)]
-        found[name] = Style(free[index % len(free)], line)
-    return {name: found[name] for name in every}
+        chosen[name] = Style(free[index % len(free)], line)
+    return {name: chosen[name] for name in every}
 
 
-def _known(name: str) -> Style | None:
-    """The style of what `name` means, if it means the same in all figures."""
+def _fixed_style(name: str) -> Style | None:
+    """The style of a name that means the same in all figures; `None` for any other."""
     if name in _MEANINGS:
         return _MEANINGS[name]
+    # Case is ignored: NSDI'24 writes Th+CASSINI, the command line themis+cassini.
     plain = name.casefold().removesuffix(_FABRIC)
     scheduler = plain.removesuffix(_CASSINI)
     colour = _SCHEDULERS.get(_ABBREVIATED.get(scheduler, scheduler))
@@ -162,4 +167,5 @@ def _known(name: str) -> Style | None:
         return None
     if name.casefold().endswith(_FABRIC):
         return Style(colour, ":")
+    # Ideal runs every job by itself, so there is no contention for CASSINI to avoid and no variant of it.
     return Style(colour, "-" if plain.endswith(_CASSINI) or scheduler == "ideal" else "--")

@@ -1,4 +1,4 @@
-"""The evidence for a job's profile: part of the readings, and all iterations folded."""
+"""The evidence for a job's profile: some of its readings, and the fold of all iterations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _PERIODS_SHOWN = 5
 
 
 def evidence_figure(profile: JobProfile) -> Figure:
-    """Rates (Gbps) over five iterations with the phases found in them, above the folded iteration (ms); of a
-    profiler trace, what `hocket.figures.timeline_evidence` draws.
+    """Rates (Gbps) over five iterations with their Up phases, above the folded iteration (ms); for a profile
+    from a profiler trace, the figure of `hocket.figures.timeline_evidence`.
 
-    The data are the profile's own evidence arrays; nothing is recomputed.
+    Everything drawn is in `profile`; nothing is recomputed.
     """
     if isinstance(profile.evidence, TimelineEvidence):
         return timeline_evidence_figure(profile, profile.evidence)
@@ -39,13 +39,14 @@ def evidence_figure(profile: JobProfile) -> Figure:
 
 
 def _draw_readings(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> None:
-    """Readings from the middle of the series, where tracking has settled."""
+    """Draws readings from the middle of the series, where the tracking of iterations has settled."""
     starts_s = profile.iteration_start_s
     first = max(0, (starts_s.size - _PERIODS_SHOWN) // 2)
     shown_s = starts_s[first : first + _PERIODS_SHOWN]
     begin_s = shown_s[0] - 0.1 * profile.period_s
     end_s = shown_s[-1] + profile.period_s
     low, high = np.searchsorted(evidence.time_s, (begin_s, end_s))
+    # One reading more on the left, so that the line begins at the axis.
     low, high = max(0, int(low) - 1), min(int(high), evidence.rate_bps.size)
     axes.stairs(
         evidence.rate_bps[low:high] * 1e-9,
@@ -56,13 +57,14 @@ def _draw_readings(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -
     for iteration, start_s in enumerate(shown_s):
         _draw_phases(axes, profile, float(start_s), 1.0, labelled=iteration == 0)
     axes.set_xlim(begin_s, end_s)
-    seen = f"{shown_s.size} of {profile.iterations_seen} iterations"
-    label(axes, "time in the series (s)", "rate (Gbps)", seen)
+    title = f"{shown_s.size} of {profile.iterations_seen} iterations"
+    label(axes, "time in the series (s)", "rate (Gbps)", title)
 
 
 def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> None:
-    """The iteration with the resolution that folding gives."""
+    """Draws the mean iteration, finer than readings are apart."""
     half_s = 0.5 * profile.period_s / evidence.fold_s.size
+    # Bins are in the order of the fold, which may begin anywhere in the iteration.
     order = np.argsort(evidence.fold_s)
     edges_s = np.append(evidence.fold_s[order] - half_s, evidence.fold_s[order][-1] + half_s)
     axes.stairs(
@@ -70,12 +72,12 @@ def _draw_fold(axes: Axes, profile: JobProfile, evidence: CounterEvidence) -> No
     )
     _draw_phases(axes, profile, 0.0, 1e3, labelled=True)
     axes.set_xlim(0, profile.period_s * 1e3)
-    folded = f"all {profile.iterations_seen} iterations folded, jitter {profile.jitter_s * 1e3:.2g} ms"
-    label(axes, "time in the iteration (ms)", "rate (Gbps)", folded)
+    title = f"all {profile.iterations_seen} iterations folded, jitter {profile.jitter_s * 1e3:.2g} ms"
+    label(axes, "time in the iteration (ms)", "rate (Gbps)", title)
 
 
 def _draw_phases(axes: Axes, profile: JobProfile, start_s: float, scale: float, *, labelled: bool) -> None:
-    """The Up phases of one iteration, `scale` axis units per second."""
+    """Draws the Up phases of the iteration from `start_s`, on an axis of `scale` units per second."""
     for index, phase in enumerate(profile.phases):
         begin_s = start_s + phase.start_s
         axes.stairs(

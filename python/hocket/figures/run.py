@@ -15,8 +15,8 @@ _PANEL_IN = (5.0, 2.3)
 
 
 def run_figure(run: Run, uses: Mapping[str, LinkUse], title: str = "") -> Figure:
-    """Link use by job over some iterations, with a panel for each of `uses` (from
-    `hocket.engines.link_use.link_use`) side by side; below, the iteration times of the run, if it has any.
+    """Link use by job, with a panel for each of `uses`, by title, side by side; below, the iteration times of
+    the run, if it has any. `uses` are from `hocket.engines.link_use.link_use`.
     """
     iterations = run.tables["iterations"]
     rows = 1 if iterations.is_empty() else 2

@@ -11,9 +11,9 @@ from hocket.errors import InputError
 from hocket.figures.bars import GroupedBars, Panel, StackedBars, bars_figure
 from hocket.units import format_bytes
 
-# With more groups of collectives, the panel no longer fits a page.
+# With more groups of collectives, the panel would not fit on a page.
 _MOST_COLLECTIVES = 6
-# A nanosecond: smaller differences are from rounding.
+# A nanosecond: smaller differences are rounding errors of the subtraction.
 _LEAST_WAIT_MS = 1e-6
 
 
@@ -21,8 +21,8 @@ def runs_figure(comparison: Comparison, title: str = "") -> Figure:
     """A panel for each job's mean iteration (ms) and one for the collectives (ms); for runs of the packet
     engine also PAUSE frames and, if no run has jobs, flow completion times (ms).
 
-    Of more than six collectives, the six that take the most time are shown. Raises `InputError` if the runs
-    have none of these.
+    Only the six collectives that take the most time are shown. Raises `InputError` if the runs have none of
+    these.
     """
     panels = [*_iterations(comparison), *_collectives(comparison), *_network(comparison)]
     if not panels:
@@ -47,19 +47,21 @@ def _iterations(comparison: Comparison) -> list[Panel]:
 
 
 def _waiting(rows: pl.DataFrame) -> dict[str, list[float | None]]:
-    """The rest of iteration times: in a cluster, iterations include the wait for their slot."""
+    """The remainder of iteration times, as a part: iterations of a cluster run include the wait for their
+    slot. Empty if no run waits.
+    """
     rest = 1e3 * (rows["mean_iteration_s"] - rows["compute_s"] - rows["communication_s"])
     return {"waiting for its slot": rest.to_list()} if (rest > _LEAST_WAIT_MS).any() else {}
 
 
 def _communication(training: bool) -> str:
-    """The name of communication: a job of Up phases may compute meanwhile, so it is not called exposed."""
+    """The name of communication: during an Up phase a job may also compute, so only training is exposed."""
     return "exposed communication" if training else "communication"
 
 
 def _collectives(comparison: Comparison) -> list[Panel]:
-    same = ["job", "kind", "bytes", "ranks"]
-    groups = comparison.collectives.partition_by(same, maintain_order=True)
+    columns = ["job", "kind", "bytes", "ranks"]
+    groups = comparison.collectives.partition_by(columns, maintain_order=True)
     if not groups:
         return []
     groups.sort(key=lambda rows: -float((rows["time_s"] * rows["count"]).sum()))
@@ -69,8 +71,8 @@ def _collectives(comparison: Comparison) -> list[Panel]:
     times: dict[str, list[float | None]] = {run: [] for run in comparison.names}
     for rows in shown:
         first = rows.row(0, named=True)
-        whose = f"{first['job']}: " if several else ""
-        names.append(f"{whose}{first['kind']}\n{format_bytes(first['bytes'])}, {first['ranks']:,} ranks")
+        job = f"{first['job']}: " if several else ""
+        names.append(f"{job}{first['kind']}\n{format_bytes(first['bytes'])}, {first['ranks']:,} ranks")
         for run in comparison.names:
             took_s = rows.filter(run=run)["time_s"].mean()
             times[run].append(1e3 * took_s if isinstance(took_s, float) else None)

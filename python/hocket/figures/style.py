@@ -15,22 +15,23 @@ PS_PER_MS = 10**9
 BPS_PER_GBPS = 10**9
 _BPS_PER_MBPS = 10**6
 
-# Round steps, so that no tick is at 34.25.
+# Matplotlib's default steps include 2.5, with ticks such as 37.5.
 _ROUND_STEPS = (1.0, 2.0, 5.0, 10.0)
 _LONGEST_NAME = 24
 _MOST_IN_LEGEND = 21
-# The padding around axes, and between axes and title.
+# Around axes, and between axes and title.
 _PAD_IN = 0.08
 
 
 def new_figure(width_in: float, height_in: float) -> Figure:
     """An empty figure of this size in inches, laid out so that labels do not overlap."""
+    # Not from pyplot, which would keep each figure in memory until it is closed.
     layout = ConstrainedLayoutEngine(h_pad=_PAD_IN, w_pad=_PAD_IN)
     return Figure(figsize=(width_in, height_in), layout=layout, dpi=120)
 
 
 def label(axes: Axes, x: str, y: str, title: str = "") -> None:
-    """Labels the axes, with units, sets round ticks and removes the frame on the top and the right."""
+    """Sets labels, which contain units, and round ticks; removes the frame at the top and on the right."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if title:
@@ -38,6 +39,7 @@ def label(axes: Axes, x: str, y: str, title: str = "") -> None:
     axes.spines[["top", "right"]].set_visible(False)
     for axis in (axes.xaxis, axes.yaxis):
         locator = axis.get_major_locator()
+        # Logarithmic axes and those with fixed ticks have other locators, without steps.
         if isinstance(locator, MaxNLocator):
             locator.set_params(steps=_ROUND_STEPS)
 
@@ -57,18 +59,18 @@ def legend_above(axes: Axes) -> None:
 
 
 def series(figure: Figure) -> dict[str, Artist]:
-    """The series in the panels of `figure`, by name; series of several panels occur once."""
-    found: dict[str, Artist] = {}
+    """The series in the panels of `figure`, by name; a series in several panels occurs once."""
+    handles: dict[str, Artist] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, handle)
-    return found
+            handles.setdefault(name, handle)
+    return handles
 
 
 def legend_below(figure: Figure, columns: int, entries: Mapping[str, Artist] | None = None) -> None:
-    """Adds one legend below all panels, of `entries` by text, or of the panels' series by default.
+    """Adds one legend below all panels, of `entries` by text, by default of the panels' series.
 
-    If there are too many, the legend has the first ones and the number of the others.
+    Of more than 21 entries, the legend has the first 21 and the number of the others.
     """
     every = dict(series(figure) if entries is None else entries)
     shown = dict(list(every.items())[:_MOST_IN_LEGEND])
@@ -96,7 +98,7 @@ def short(name: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def rate_unit(highest_bps: int) -> tuple[int, str]:
-    """The unit of an axis of rates up to `highest_bps`, in bits per second, and its name.
+    """The unit of an axis for rates up to `highest_bps`: its length in bits per second, and its name.
 
     >>> rate_unit(50_000_000_000), rate_unit(200_000_000)
     ((1000000000, 'Gbps'), (1000000, 'Mbps'))
@@ -105,7 +107,7 @@ def rate_unit(highest_bps: int) -> tuple[int, str]:
 
 
 def round_step(length: float, most: int) -> float:
-    """The smallest of 1, 2, 5, 10, … that divides `length` into at most `most` parts, the last one shorter.
+    """The smallest 1, 2 or 5 × 10^n that divides `length` into at most `most` parts; the last may be shorter.
 
     >>> round_step(330, 8), round_step(0.6, 6), round_step(1000, 10)
     (50.0, 0.1, 100.0)

@@ -20,7 +20,7 @@ _ABREAST = 3
 _SEED = "seed"
 _ROOM_ABOVE = 1.12
 _APART = 1.01
-"""A percentile below this multiple of the mean cannot be distinguished from it."""
+"""A percentile below this multiple of the mean cannot be distinguished from it in the figure."""
 _PANEL_IN = (4.4, 2.9)
 _USE_IN = 2.3
 _LINE_IN = 0.2
@@ -28,12 +28,11 @@ _LINE_IN = 0.2
 
 
 def sweep_figure(sweep: Sweep, title: str = "", uses: Mapping[str, LinkUse] | None = None) -> Figure:
-    """The mean iteration time of each job (ms) by the values of the first axis, with its 99th percentile
-    dashed, in a panel for each of the first six combinations of the other axes. Below, link use by job over
-    some iterations, a panel for each of `uses` (from `hocket.sweeps.link_use.uses_of_combinations`), all on
-    one scale.
+    """The mean iteration time (ms) of each job over the values of the sweep's first axis, with the 99th
+    percentile dashed; a panel for each of the first six combinations of the other axes. Below, link use by
+    job, a panel for each of `uses` (from `hocket.sweeps.link_use.uses_of_combinations`), all on one scale.
 
-    Means are over seeds. Raises `InputError` if no run is complete.
+    Times are means over seeds. Raises `InputError` if no run is complete.
     """
     axes = [axis for axis in sweep.axes if axis != _SEED]
     means = sweep.over_seeds()
@@ -69,13 +68,13 @@ def sweep_figure(sweep: Sweep, title: str = "", uses: Mapping[str, LinkUse] | No
 
 
 def _abreast(count: int) -> int:
-    """The number of `count` panels side by side, so that rows are about equally long."""
+    """The number of panels in a row: at most three, and so that all rows are about equally long."""
     rows = max(1, -(-count // _ABREAST))
     return max(1, -(-count // rows))
 
 
 def _draw_uses(panels: list[Axes], uses: Mapping[str, LinkUse]) -> None:
-    """Draws each of `uses` in one of `panels`, with common scales of time and rate."""
+    """Draws each of `uses` in one of `panels`, all with the same scales of time and rate."""
     longest_s = max(use.end_s - use.begin_s for use in uses.values())
     most_bps = max(use.capacity_bps for use in uses.values())
     for panel, (settings, use) in zip(panels, uses.items(), strict=True):
@@ -85,6 +84,7 @@ def _draw_uses(panels: list[Axes], uses: Mapping[str, LinkUse]) -> None:
 
 
 def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> None:
+    # Numbers keep their distances on the axis; other values are evenly spaced, in the order of the sweep.
     numeric = part.schema[key].is_numeric()
     values = part[key].unique(maintain_order=True).to_list()
     for number, job in enumerate(jobs):
@@ -110,6 +110,7 @@ def _draw_means(axes: Axes, part: pl.DataFrame, key: str, jobs: list[str]) -> No
     if not numeric:
         axes.set_xticks(range(len(values)), [short("not given" if v is None else str(v), 14) for v in values])
         axes.margins(x=0.12)
+    # From 0, so that heights are in proportion to times.
     axes.set_ylim(0, _ROOM_ABOVE * axes.dataLim.y1)
     if (part["p99_iteration_s"] > _APART * part["mean_iteration_s"]).any():
         axes.text(

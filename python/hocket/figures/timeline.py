@@ -31,15 +31,17 @@ class TimelinePanel:
 
 
 def panel_of(run: Run, title: str, begin_s: float, end_s: float) -> TimelinePanel:
-    """Part of `run`, which recorded its rates up to `end_s`, with its jobs in the plan's order."""
+    """A panel for part of `run`, with its jobs in the plan's order; the run must have recorded rates until
+    `end_s`.
+    """
     return TimelinePanel(title, tuple(run.tables["jobs"]["job"]), run.tables["rates"], begin_s, end_s)
 
 
 def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: str = "") -> Figure:
-    """Stacked rates (Gbps, or Mbps on a slow link) over time (ms from the begin of each panel), with the
-    capacity as a dashed line.
+    """Stacked rates (Gbps, or Mbps on a link below 1 Gbps) over time (ms since `begin_s` of each panel), with
+    the capacity as a dashed line; two panels in a row.
 
-    Every job crosses the link with one flow. Panels fill rows of two.
+    Every job must cross the link with exactly one flow: rates are those of a flow.
     """
     columns = min(_MOST_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
@@ -55,10 +57,10 @@ def timeline_figure(panels: Sequence[TimelinePanel], capacity_bps: int, title: s
 def rates_over(
     rates: pl.DataFrame, jobs: Sequence[str], begin_s: float, end_s: float
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The step functions of `rates` from `begin_s` to `end_s`: edges in seconds, and rates in bits/s.
+    """The step functions of `rates` from `begin_s` to `end_s`: edges (k + 1) in seconds, and rates in bits/s
+    (len(jobs), k).
 
-    Rates have a row per job of `jobs`; column k holds from edge k to edge k + 1, and a job has rate 0 before
-    its first row.
+    Column k is valid from edge k to edge k + 1. A job has rate 0 before its first row.
 
     >>> table = pl.DataFrame({"job": ["a", "a"], "start_s": [1.0, 3.0], "rate_bps": [5, 0]})
     >>> edges, steps = rates_over(table, ["a"], 0.0, 4.0)
@@ -69,26 +71,28 @@ def rates_over(
     edges_s = np.array(sorted({begin_s, end_s, *starts.to_list()}), dtype=np.float64)
     steps = np.zeros((len(jobs), edges_s.size - 1))
     for row, job in enumerate(jobs):
-        # A job may change its rate twice at one instant; the last row of the instant holds.
-        own = rates.filter(pl.col("job") == job)
-        before = np.searchsorted(own["start_s"].to_numpy(), edges_s[:-1], side="right") - 1
-        values = own["rate_bps"].to_numpy()
+        of_job = rates.filter(pl.col("job") == job)
+        # A job may change its rate twice at one instant: `side="right"` finds the last row of that instant.
+        last = np.searchsorted(of_job["start_s"].to_numpy(), edges_s[:-1], side="right") - 1
+        values = of_job["rate_bps"].to_numpy()
         if values.size:
-            steps[row] = np.where(before >= 0, values[np.maximum(before, 0)], 0)
+            steps[row] = np.where(last >= 0, values[np.maximum(last, 0)], 0)
     return edges_s, steps
 
 
 def draw_areas(axes: Axes, panel: TimelinePanel, capacity_bps: int, highest_bps: int | None = None) -> None:
-    """Draws one panel, without names, of the jobs that send something. The axis reaches up to a capacity of
-    `highest_bps`, by default that of the link.
+    """Draws the jobs of one panel that send anything; their names are left to the caller. The axis fits a
+    capacity of `highest_bps`, by default that of the link.
     """
     unit_bps, unit = rate_unit(highest_bps or capacity_bps)
     edges_s, steps = rates_over(panel.rates, panel.jobs, panel.begin_s, panel.end_s)
     times_ms = (edges_s - panel.begin_s) * 1e3
+    # `step="post"` needs a value at the last edge too.
     closed = np.concatenate([steps, steps[:, -1:]], axis=1) / unit_bps
     base = np.zeros(times_ms.size)
     for index, job in enumerate(panel.jobs):
         top = base + closed[index]
+        # A job that sends nothing still has its colour, so that the others keep theirs.
         if steps[index].any():
             colour = job_colour(index)
             axes.fill_between(times_ms, base, top, step="post", color=colour, linewidth=0, label=job)

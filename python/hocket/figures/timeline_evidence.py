@@ -23,34 +23,35 @@ from hocket.profiling.job import JobProfile, TimelineEvidence
 
 # Enough to show differences between iterations, and few enough to show their operations.
 _ITERATIONS_SHOWN = 4
-# Of them, side by side: kernels are a hundred times shorter, and bars of a visible width would show most of
-# the time as busy.
+# The time of these iterations is cut into spans, and a bar shows how much of a span is busy: kernels are
+# so short that as bars of a visible width they would fill most of the time.
 _SPANS = 600
 _MS_PER_S = 1e3
 
 
 def timeline_evidence_figure(profile: JobProfile, evidence: TimelineEvidence) -> Figure:
-    """Communication and computation over some iterations (ms), the operations of one with the phases' rates
-    (Gbps), and how its time divides (ms).
+    """Three panels: communication and computation over four iterations, the operations of one iteration with
+    the rates (Gbps) of its Up phases, and the parts of its time. All times are in ms.
 
-    The data are the profile's own evidence; nothing is recomputed.
+    Everything drawn is in `profile` and `evidence`; nothing is recomputed.
     """
     figure = new_figure(8.0, 6.4)
-    stretch, iteration, shares = figure.subplots(3, 1, height_ratios=(2, 3, 1))
+    several, iteration, shares = figure.subplots(3, 1, height_ratios=(2, 3, 1))
     size = profile.bytes_per_iteration
+    # Not every format of profiler trace has the sizes of messages.
     amount = "" if math.isnan(size) else f"{size / 1e6:.3g} MB per iteration, "
     figure.suptitle(
         f"{profile.name}: period {profile.period_s * _MS_PER_S:.2f} ms, {amount}"
         f"confidence {profile.confidence:.2f}"
     )
-    _draw_stretch(stretch, profile, evidence)
+    _draw_iterations(several, profile, evidence)
     _draw_iteration(iteration, profile, evidence)
     _draw_shares(shares, profile)
     return figure
 
 
-def _draw_stretch(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -> None:
-    """What ran in iterations from the middle of the profiler trace, and where they begin."""
+def _draw_iterations(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -> None:
+    """Draws what ran in iterations from the middle of the profiler trace, and where these begin."""
     starts_s = profile.iteration_start_s
     first = max(0, (starts_s.size - _ITERATIONS_SHOWN) // 2)
     shown_s = starts_s[first : first + _ITERATIONS_SHOWN]
@@ -72,13 +73,13 @@ def _draw_stretch(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -
     axes.set_xlim(begin_s * _MS_PER_S, end_s * _MS_PER_S)
     axes.set_yticks([row + 0.5 for row in range(len(lanes))], [name for name, _, _ in lanes])
     axes.set_ylim(0, len(lanes))
-    seen = f"{shown_s.size} of {profile.iterations_seen} iterations"
-    label(axes, "time in the profiler trace (ms)", "", f"{seen}, height: share of the time")
+    title = f"{shown_s.size} of {profile.iterations_seen} iterations, height: share of the time"
+    label(axes, "time in the profiler trace (ms)", "", title)
     legend_above(axes)
 
 
 def _draw_iteration(axes: Axes, profile: JobProfile, evidence: TimelineEvidence) -> None:
-    """Draws the operations of an iteration at their usual times, below the phases."""
+    """Draws the Up phases of an iteration, and below them its operations at their usual times."""
     known = not any(math.isnan(phase.rate_bps) for phase in profile.phases)
     heights = [phase.rate_bps * 1e-9 if known else 1.0 for phase in profile.phases]
     top = max(heights, default=1.0)
@@ -101,7 +102,7 @@ def _draw_iteration(axes: Axes, profile: JobProfile, evidence: TimelineEvidence)
 
 
 def _draw_shares(axes: Axes, profile: JobProfile) -> None:
-    """How the time of an iteration divides."""
+    """Draws the parts of an iteration's time as one bar."""
     begin_ms = 0.0
     for name, length_s, colour in shares_of(profile):
         axes.barh(0, length_s * _MS_PER_S, left=begin_ms, color=colour, label=name)
@@ -113,7 +114,10 @@ def _draw_shares(axes: Axes, profile: JobProfile) -> None:
 
 
 def shares_of(profile: JobProfile) -> list[tuple[str, float, str]]:
-    """The parts of an iteration: name, seconds and colour."""
+    """The parts of an iteration's time: name, seconds and colour.
+
+    Without computation in the profiler trace, overlap is unknown, so there are only two parts.
+    """
     communication_s = profile.communication_s or 0.0
     if profile.compute_s is None or profile.exposed_s is None:
         rest_s = max(profile.period_s - communication_s, 0.0)
@@ -121,6 +125,8 @@ def shares_of(profile: JobProfile) -> list[tuple[str, float, str]]:
             ("communicates", communication_s, COMMUNICATION_COLOUR),
             ("nothing known", rest_s, IDLE_COLOUR),
         ]
+    # Exposed communication is the part without computation; medians over iterations need not fit together
+    # exactly, hence the limits at 0.
     both_s = communication_s - profile.exposed_s
     return [
         ("computes", max(profile.compute_s - both_s, 0.0), COMPUTATION_COLOUR),
@@ -131,7 +137,8 @@ def shares_of(profile: JobProfile) -> list[tuple[str, float, str]]:
 
 
 def busy_shares(intervals_s: FloatArray, edges_s: FloatArray) -> FloatArray:
-    """Of each span between two edges (k + 1) the share (k) that is within merged intervals (n, 2) in order.
+    """The share (k) of each span between consecutive edges (k + 1) that is inside `intervals_s` (n, 2), which
+    are disjoint and in order.
 
     >>> busy_shares(np.array([[0.0, 1.0], [3.0, 3.5]]), np.array([0.0, 2.0, 4.0])).tolist()
     [0.5, 0.25]
@@ -148,7 +155,7 @@ def busy_shares(intervals_s: FloatArray, edges_s: FloatArray) -> FloatArray:
 def _draw_intervals(
     axes: Axes, intervals_s: FloatArray, height: tuple[float, float], colour: str, name: str | None = None
 ) -> None:
-    """Bars over time; one so short that it would not be seen keeps the width of a line."""
+    """Draws intervals (n, 2) as bars; the outline keeps the shortest ones visible."""
     lengths_s = np.diff(intervals_s, axis=1).ravel()
     bars = np.column_stack([intervals_s[:, 0], lengths_s]) * _MS_PER_S
     axes.broken_barh(bars.tolist(), height, color=colour, linewidth=0.3, label=name)

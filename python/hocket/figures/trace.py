@@ -18,17 +18,19 @@ _WIDTH_IN, _DEMAND_IN, _ARRIVALS_IN, _JOB_IN = 9.0, 3.0, 2.0, 0.18
 _MOST_BARS = 40
 """The limit on jobs with a bar each; for more, the number of arrivals is drawn."""
 _MOST_SPANS = 400
-"""Of time, in each of which the mean is drawn: finer than a picture."""
+"""The limit on steps of the demand: with more changes than this, means of equal spans are drawn."""
 _MOST_INTERVALS = 60
+"""The limit on bars of arrivals."""
 _NAMES_BELOW = 7
 _ROOM_ABOVE = 1.12
 
 
 def trace_figure(trace: Trace) -> Figure:
-    """The GPUs that jobs request over time (h or min) by model, the largest at the bottom, with those of the
-    cluster as a dashed line; below, each job by name or, for more than 40, the number of arrivals.
+    """The GPUs that jobs request over time (h or min), by model, with the cluster's GPUs as a dashed line;
+    below, a bar for each job or, for more than 40 jobs, the number of arrivals.
 
-    Jobs run as in `hocket.cluster.description`: alone on an idle network, from their arrival on.
+    The models with the most GPU-hours are at the bottom. Jobs run as in `hocket.cluster.description`: alone
+    on an idle network, from their arrival on.
     """
     jobs, colours = _grouped(jobs_frame(trace))
     end_s = float((jobs["arrival_s"] + jobs["run_time_s"]).to_numpy().max())
@@ -56,10 +58,11 @@ def trace_figure(trace: Trace) -> Figure:
 
 
 def _grouped(jobs: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
-    """`jobs` with their `group`, and the colours of groups: the models by their GPU-hours and, where these
-    are more than colours, the last of them together.
+    """`jobs` with a column `group`, and the colours of groups, by decreasing GPU-hours. A group is a model;
+    beyond the number of colours, the models with the fewest GPU-hours share a grey group.
     """
     hours = jobs.group_by("model").agg(pl.col("gpu_hours").sum())
+    # The name decides between equal GPU-hours, since `group_by` keeps no order.
     models = hours.sort("gpu_hours", "model", descending=[True, False])["model"].to_list()
     alone = models if len(models) <= len(JOB_COLOURS) else models[: len(JOB_COLOURS) - 1]
     colours = {model: job_colour(place) for place, model in enumerate(alone)}
@@ -78,8 +81,8 @@ def _draw_demand(axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], end_s:
         edges_s = np.linspace(0.0, end_s, _MOST_SPANS + 1)
     base = np.zeros(edges_s.size)
     for group, colour in colours.items():
-        own = (jobs["group"] == group).to_numpy()
-        gpus = _means(edges_s, starts_s[own], ends_s[own], jobs["workers"].to_numpy()[own])
+        of_group = (jobs["group"] == group).to_numpy()
+        gpus = _means(edges_s, starts_s[of_group], ends_s[of_group], jobs["workers"].to_numpy()[of_group])
         top = base + np.append(gpus, gpus[-1])
         if gpus.any():
             axes.fill_between(
@@ -90,11 +93,12 @@ def _draw_demand(axes: Axes, jobs: pl.DataFrame, colours: dict[str, str], end_s:
 
 
 def _means(edges_s: Floats, starts_s: Floats, ends_s: Floats, gpus: Floats) -> Floats:
-    """The mean number of GPUs in use between each two edges, of jobs from their starts to their ends.
+    """The mean number of GPUs in use between consecutive edges, by jobs that run from `starts_s` to `ends_s`.
 
     >>> _means(np.array([0.0, 2.0, 4.0]), np.array([1.0]), np.array([4.0]), np.array([6.0])).tolist()
     [3.0, 6.0]
     """
+    # GPU-seconds used until each edge.
     used = np.zeros(edges_s.size)
     for start_s, end_s, count in zip(starts_s, ends_s, gpus, strict=True):
         used += count * (np.clip(edges_s, start_s, end_s) - start_s)

@@ -1,8 +1,8 @@
 """The settings of a study: every key of `config.txt` with its meaning, its unit and its limits.
 
-The meaning of keys is from the documentation and the defaults of the HPCC simulator
-(`simulation/mix/config_doc.txt`), and from its descendants in ASTRA-sim and SimAI. An unknown key is an
-error; a key that has no effect here is listed with the reason.
+The keys and defaults are those of the HPCC simulator (`simulation/mix/config_doc.txt` and its code) and of
+its descendants in ASTRA-sim and SimAI. An unknown key is an error; a key that has no effect here is listed
+with the reason.
 """
 
 from collections import Counter
@@ -39,8 +39,8 @@ THRESHOLD_UNIT_BYTES = 1000
 """The unit of KMIN_MAP and KMAX_MAP."""
 
 LINK_DOWN_ORIGIN_PS = 2 * SECOND_PS
-"""The origin of LINK_DOWN's time: the simulators add its microseconds to two seconds, at which the flows of
-their examples start."""
+"""The origin of LINK_DOWN's time: the simulators add its microseconds to two seconds, when the flows of their
+examples start."""
 
 # A terabyte of buffer, and thresholds of up to four.
 _MAX_BUFFER_UNITS = 2**20
@@ -50,6 +50,7 @@ _MAX_RATES = 64
 # The engine counts the steps of fast recovery in a byte.
 _MAX_RECOVERY_STEPS = 254
 
+# Mode 12 is that of the shipped config: no branch of the simulators handles it, so rates stay at line rate.
 _CC_MODES: Mapping[int, str] = {
     1: "dcqcn",
     3: "hpcc",
@@ -59,6 +60,7 @@ _CC_MODES: Mapping[int, str] = {
     12: "pfc-only",
 }
 
+# A key of another control than CC_MODE's is listed as without effect, and its value is not checked.
 _CONTROLS_THAT_READ: Mapping[str, tuple[str, ...]] = {
     "ALPHA_RESUME_INTERVAL": ("dcqcn",),
     "RATE_DECREASE_INTERVAL": ("dcqcn",),
@@ -80,7 +82,7 @@ _CONTROLS_THAT_READ: Mapping[str, tuple[str, ...]] = {
     "PINT_PROB": ("hpcc-pint",),
 }
 
-_ONLY: Mapping[str, tuple[int, str]] = {
+_ONLY_VALUES: Mapping[str, tuple[int, str]] = {
     "L2_BACK_TO_ZERO": (0, "losses are recovered by going back to the lost packet"),
     "ERROR_RATE_PER_LINK": (0, "no frame is corrupted"),
     "NIC_TOTAL_PAUSE_TIME": (0, "NICs make no pauses of their own"),
@@ -93,25 +95,25 @@ _ONLY: Mapping[str, tuple[int, str]] = {
     "NIC_DEQUEUE_MODE": (0, "NICs serve their flows packet by packet in turn"),
     "NVLS_ENABLE": (0, "switches do not reduce"),
 }
-"""Keys with a single supported value, and the reason."""
+"""Keys with a single supported value: that value, and what the engine does."""
 
-_OWN_TABLES = "a monitor of the simulator; the tables of the run have its records"
-_TRACE = "packet-level traces in the simulator's own format are not written"
-_INERT: Mapping[str, str] = {
+_MONITORS = "a monitor of the simulator; the tables of the run have its records"
+_TRACES = "packet-level traces in the simulator's own format are not written"
+_WITHOUT_EFFECT: Mapping[str, str] = {
     "USE_DYNAMIC_PFC_THRESHOLD": "the simulators ignore it; PFC thresholds are always dynamic",
     "PAUSE_TIME": "a pause lasts until it is revoked, whatever its time",
     "L2_CHUNK_SIZE": "with L2_BACK_TO_ZERO 0 and an ACK per packet nothing is counted in chunks",
-    "ENABLE_TRACE": _TRACE,
-    "TRACE_FILE": _TRACE,
-    "TRACE_OUTPUT_FILE": _TRACE,
-    "SEND_OUTPUT_FILE": _OWN_TABLES,
-    "BW_MON_FILE": _OWN_TABLES,
-    "RATE_MON_FILE": _OWN_TABLES,
-    "CNP_MON_FILE": _OWN_TABLES,
-    "MON_START": _OWN_TABLES,
-    "MON_END": _OWN_TABLES,
-    "QP_MON_INTERVAL": _OWN_TABLES,
-    "BW_MON_INTERVAL": _OWN_TABLES,
+    "ENABLE_TRACE": _TRACES,
+    "TRACE_FILE": _TRACES,
+    "TRACE_OUTPUT_FILE": _TRACES,
+    "SEND_OUTPUT_FILE": _MONITORS,
+    "BW_MON_FILE": _MONITORS,
+    "RATE_MON_FILE": _MONITORS,
+    "CNP_MON_FILE": _MONITORS,
+    "MON_START": _MONITORS,
+    "MON_END": _MONITORS,
+    "QP_MON_INTERVAL": _MONITORS,
+    "BW_MON_INTERVAL": _MONITORS,
     "DATA_RATE": "each link of the topology has its own rate",
     "LINK_DELAY": "each link of the topology has its own delay",
     "APP_START_TIME": "each flow has its own start",
@@ -126,8 +128,8 @@ _KNOWN = {
     *("SIMULATOR_STOP_TIME", "CC_MODE", "HAS_WIN", *_WINDOW, "ENABLE_QCN", *_MARKING),
     *("PACKET_PAYLOAD_SIZE", "L2_ACK_INTERVAL", "ACK_HIGH_PRIO", "BUFFER_SIZE", "LINK_DOWN"),
     *_CONTROLS_THAT_READ,
-    *_ONLY,
-    *_INERT,
+    *_ONLY_VALUES,
+    *_WITHOUT_EFFECT,
 }
 
 _T = TypeVar("_T")
@@ -140,7 +142,9 @@ class PfcOnly:
 
 @dataclass(frozen=True)
 class Dcqcn:
-    """CC_MODE 1. The three times are ALPHA_RESUME_INTERVAL, RATE_DECREASE_INTERVAL and RP_TIMER."""
+    """CC_MODE 1. `alpha_timer_ps` is ALPHA_RESUME_INTERVAL, `cut_check_ps` RATE_DECREASE_INTERVAL,
+    `increase_timer_ps` RP_TIMER, and `gain` EWMA_GAIN.
+    """
 
     alpha_timer_ps: int
     cut_check_ps: int
@@ -175,8 +179,8 @@ class Timely:
 class Hpcc:
     """CC_MODE 3.
 
-    `target_utilisation` is the paper's η, `max_stage` its maxStage; `int_multi` multiplies the units of bytes
-    and queue length in the telemetry.
+    `target_utilisation` is η of Algorithm 1 (Li et al., SIGCOMM'19), `max_stage` its maxStage; `int_multi`
+    multiplies the units of bytes and queue length in the telemetry, which have few bits.
     """
 
     target_utilisation: float
@@ -206,10 +210,10 @@ CongestionControl: TypeAlias = PfcOnly | Dcqcn | Dctcp | Timely | Hpcc | HpccPin
 
 @dataclass(frozen=True)
 class Marking:
-    """ECN on ports of one rate, depending on the bytes left in the queue.
+    """ECN on ports of one rate, depending on the bytes that a packet leaves behind in the queue.
 
     No packet is marked up to `kmin_bytes`, and every packet above `kmax_bytes`; in between the probability
-    grows to `pmax`.
+    grows linearly from 0 to `pmax`.
     """
 
     rate_bps: int
@@ -220,10 +224,10 @@ class Marking:
 
 @dataclass(frozen=True)
 class Window:
-    """A limit on the bytes in flight: base round-trip time × bottleneck rate.
+    """A limit on the bytes of a flow in flight: base round-trip time × bottleneck rate.
 
-    With `global_rtt`, all flows use the largest base round-trip time of the network; with `follows_rate`, the
-    window shrinks with the flow's rate.
+    With `global_rtt` (GLOBAL_T), all flows use the largest base round-trip time of the network; with
+    `follows_rate` (VAR_WIN), the window shrinks in proportion to the flow's rate.
     """
 
     global_rtt: bool
@@ -266,12 +270,12 @@ class Default(NamedTuple):
 
 @dataclass(frozen=True)
 class Config:
-    """The settings, checked as far as this is possible without the other files.
+    """The settings of a study, checked as far as this is possible without its other files.
 
     `topology_file` and `flow_file` are as written; `fct_file` and `pfc_file` are relative to the directory of
-    the run. `ecn` is true if switches mark; `marking` ascends by rate and is empty without `ecn`. With
-    `ack_ignores_pause`, hosts send ACKs while their priority is paused; otherwise ACKs wait. `stop_ps` is at
-    most `hocket.units.LARGEST`, which stands for never.
+    the run. `ecn` is true if switches mark packets; `marking` ascends by rate and is empty without `ecn`.
+    With `ack_ignores_pause`, hosts send ACKs while their priority is paused; otherwise ACKs wait. `stop_ps`
+    is at most `hocket.units.LARGEST`, which stands for never.
     """
 
     path: Path
@@ -294,10 +298,10 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """The settings in `path`: lines of a key and its values.
+    """The settings in `path`, whose lines are a key and its values.
 
-    Settings that are left out have the HPCC simulator's default if it is usable. Raises `InputError` with
-    every mistake found.
+    A setting that the file leaves out has the HPCC simulator's default, or is an error if that is unusable.
+    Raises `InputError` with all mistakes.
     """
     keys = _Keys(path)
     settings = _settings(keys)
@@ -308,7 +312,8 @@ def read_config(path: Path) -> Config:
 class _Keys:
     """The lines of one file by key; its methods parse and check the values.
 
-    For a wrong value, each method records a mistake and returns a stand-in; `mistakes` then refuses the file.
+    For a wrong value, a method adds a mistake and returns a valid stand-in, so that all mistakes are found
+    before `mistakes` refuses the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -319,6 +324,7 @@ class _Keys:
         self.defaults: list[Default] = []
         self.without_effect: dict[str, str] = {}
         for number, (key, *words) in read_words(path):
+            # A mistyped key that is ignored would silently run another study.
             if key not in _KNOWN:
                 close = get_close_matches(key.upper(), _KNOWN, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
@@ -338,7 +344,9 @@ class _Keys:
         return self.given[key][1] if key in self.given else []
 
     def take(self, key: str, read: Callable[[str], _T], default: str | None, stand_in: _T) -> _T:
-        """The single value of `key`, or the simulator's default."""
+        """The single value of `key`, parsed by `read`. If `key` is left out, the value is the simulator's
+        `default`; without one, this is a mistake.
+        """
         words = self.words(key)
         if key not in self.given:
             if default is None:
@@ -390,6 +398,7 @@ class _Keys:
         """The name of an output file, relative to the directory of the run. Of an absolute path, or one with
         `..`, only the last part is kept."""
 
+        # A study may be somebody else's: it must not write outside the directory of its run.
         def read(word: str) -> PurePosixPath:
             name = PurePosixPath(_printable(word))
             if not name.name:
@@ -400,11 +409,11 @@ class _Keys:
 
     def rate_map(self, key: str, read: Callable[[str], _T]) -> dict[int, _T]:
         """Values by link rate in bits per second, from `n rate value rate value …`."""
-        found: dict[int, _T] = {}
+        values: dict[int, _T] = {}
         words = self.words(key)
         if key not in self.given:
             self.mistakes.add(0, f"{key} is missing; ENABLE_QCN 1 needs it")
-            return found
+            return values
         try:
             count = whole(words[0] if words else "", 1, _MAX_RATES)
             if len(words) != 1 + 2 * count:
@@ -413,16 +422,16 @@ class _Keys:
                 )
             for rate_word, word in zip(words[1::2], words[2::2], strict=True):
                 rate = rate_bps(rate_word)
-                if rate in found:
+                if rate in values:
                     raise InputError(f"has the rate {shown(rate_word)} twice")
-                found[rate] = read(word)
+                values[rate] = read(word)
         except InputError as error:
             self.refuse(key, str(error))
-        return found
+        return values
 
     def ignored(self, control: str) -> tuple[Ignored, ...]:
-        """The settings without effect, in the order of the file."""
-        found = []
+        """The settings without effect if `control` is the congestion control, in the order of the file."""
+        ignored = []
         for key, (_, words) in self.given.items():
             if key in self.without_effect:
                 why = self.without_effect[key]
@@ -436,9 +445,9 @@ class _Keys:
             elif key in _MARKING:
                 why = "with ENABLE_QCN 0 nothing is marked"
             else:
-                why = _INERT[key]
-            found.append(Ignored(key, " ".join(words), why))
-        return tuple(found)
+                why = _WITHOUT_EFFECT[key]
+            ignored.append(Ignored(key, " ".join(words), why))
+        return tuple(ignored)
 
 
 def _printable(word: str) -> str:
@@ -481,6 +490,7 @@ def _settings(keys: _Keys) -> Config:
         ack_ignores_pause=keys.flag("ACK_HIGH_PRIO", "0"),
         link_down=_link_down(keys, stop_ps),
         stop_ps=stop_ps,
+        # Last, after all keys that have an effect were taken.
         defaults=tuple(keys.defaults),
         ignored=keys.ignored(control),
     )
@@ -503,7 +513,7 @@ def _control_name(word: str) -> str:
 
 
 def _only_what_is_modelled(keys: _Keys, control: str) -> None:
-    for key, (value, what) in _ONLY.items():
+    for key, (value, what) in _ONLY_VALUES.items():
         if control not in _CONTROLS_THAT_READ.get(key, (control,)):
             continue
         if key in keys.given:
@@ -513,13 +523,17 @@ def _only_what_is_modelled(keys: _Keys, control: str) -> None:
             keys.without_effect[key] = f"the only supported value: {what}"
         elif key == "MULTI_RATE":
             keys.refuse(key, f"is missing, but the simulator's default, 1, is not supported, only 0: {what}")
+    # The simulators too need a time above 0, although their pauses have no timer.
     if "PAUSE_TIME" in keys.given and keys.take("PAUSE_TIME", real, None, Fraction(1)) <= 0:
         keys.refuse("PAUSE_TIME", f"must be above 0: got {shown(keys.words('PAUSE_TIME')[0])}")
-    keys.without_effect["PAUSE_TIME"] = _INERT["PAUSE_TIME"]
+    keys.without_effect["PAUSE_TIME"] = _WITHOUT_EFFECT["PAUSE_TIME"]
 
 
 def _acknowledgement_per_packet(keys: _Keys, payload: int) -> None:
-    """Refuses any interval but an ACK per packet; it is in bytes, and each packet restarts the count."""
+    """Refuses an L2_ACK_INTERVAL that is more than a packet's `payload`.
+
+    It is in bytes, and the simulators count anew after each packet: every smaller value is an ACK per packet.
+    """
 
     def read(word: str) -> int:
         interval = whole(word, 0, _MAX_COUNT)
@@ -590,6 +604,7 @@ def _log_base(word: str) -> float:
 
 def _window(keys: _Keys, control: str) -> Window | None:
     if not keys.flag("HAS_WIN", "1"):
+        # Queues divided by the window are part of HPCC's utilisation; PINT's switches compute their own.
         if control == "hpcc":
             keys.refuse("HAS_WIN", "must be 1 for HPCC, which divides the queue by the window: got 0")
         return None
@@ -597,7 +612,10 @@ def _window(keys: _Keys, control: str) -> Window | None:
 
 
 def _marking(keys: _Keys) -> tuple[Marking, ...]:
-    """The thresholds of the rates that are in all three maps."""
+    """The thresholds of the rates that are in all three maps.
+
+    A rate that is missing in one matters only if a switch has a port of it, which `load_study` checks.
+    """
 
     def threshold(word: str) -> int:
         return whole(word, 0, _MAX_THRESHOLD_UNITS) * THRESHOLD_UNIT_BYTES
@@ -617,6 +635,7 @@ def _marking(keys: _Keys) -> tuple[Marking, ...]:
                 f"{kmin[rate] // THRESHOLD_UNIT_BYTES} for the rate {rate} is above the "
                 f"{kmax[rate] // THRESHOLD_UNIT_BYTES} of KMAX_MAP",
             )
+    # Sorted: the intersection of sets has no order of its own.
     rates = sorted(kmin.keys() & kmax.keys() & pmax.keys())
     return tuple(Marking(rate, kmin[rate], kmax[rate], pmax[rate]) for rate in rates)
 
@@ -634,6 +653,7 @@ def _link_down(keys: _Keys, stop_ps: int) -> LinkDown | None:
         keys.refuse("LINK_DOWN", str(error))
         return None
     time = LINK_DOWN_ORIGIN_PS + after_us * MICROSECOND_PS
+    # "LINK_DOWN 0 0 0", as shipped, means that no link fails.
     if after_us == 0:
         return None
     if time >= stop_ps:
@@ -655,6 +675,7 @@ def _queue_monitor(keys: _Keys, stop_ps: int) -> QueueMonitor | None:
         keys.without_effect |= dict.fromkeys(_MONITOR, "without QLEN_MON_FILE nothing is written")
         return None
     file = keys.output("QLEN_MON_FILE")
+    # Nanoseconds. The simulator's default is two seconds, when the flows of its examples start.
     start_ps = keys.take("QLEN_MON_START", read, "2000000000", 0)
     end_ps = keys.take("QLEN_MON_END", read, "2100000000", 0)
     why = None

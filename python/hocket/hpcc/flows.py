@@ -1,7 +1,7 @@
 """The flows of a study as columns: source, destination, priority, port, bytes and start.
 
-Files are parsed column by column, since studies have tens of thousands of flows; only a file with a mistake
-is parsed row by row, to name the lines.
+Files are parsed column by column, because studies have tens of thousands of flows; only a file with a mistake
+is parsed row by row, so that errors name the lines.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _FLOW = "a flow is 'src dst priority dport bytes start_s'"
 _FIELDS = ("src", "dst", "priority", "dport", "bytes")
 # Priority 0 is the queue of PFC frames, which is never paused.
 _LOWEST = (0, 0, 1, 0, 1)
-# Numbers of up to 18 digits fit in 64 bits; longer ones take the exact path.
+# Numbers of up to 18 digits fit in 64 bits; longer ones go to `_exact_columns`.
 _SAFE_DIGITS = 18
 
 
@@ -60,9 +60,11 @@ class Flows:
     def sport(self) -> IntArray:
         """The UDP source ports: 10000 + k for flow k, counted from 0, of each pair of source and destination.
 
-        Ports have 16 bits and wrap, as in the simulators.
+        ECMP hashes them. Ports have 16 bits and wrap, as in the simulators.
         """
         pair = self.src << 32 | self.dst
+        # A stable sort keeps the flows of a pair in the order of the file; the number of a flow is then its
+        # position minus that of the pair's first flow.
         order = np.argsort(pair, kind="stable")
         ordered = pair[order]
         positions = np.arange(len(pair), dtype=np.int64)
@@ -75,9 +77,9 @@ class Flows:
 def read_flows(path: Path, topology: Topology) -> Flows:
     """The flows in `path`: their number, then one `src dst priority dport bytes start_s` per line.
 
-    Starts are rounded to the nearest picosecond. They may come in any order. Lines after the last announced
-    flow are not read, since the simulators' own examples explain the format there. Raises `InputError` with
-    every mistake found, including flows that do not fit the `topology`.
+    Starts are rounded to the nearest picosecond, and may be in any order. Lines after the last announced flow
+    are not read, because the simulators' own examples explain the format there. Raises `InputError` with all
+    mistakes, including flows that do not fit `topology`.
     """
     lines = read_words(path)
     count = _count(path, lines)
@@ -92,7 +94,7 @@ def read_flows(path: Path, topology: Topology) -> Flows:
         for number, words in rows:
             _explain(number, words, mistakes)
         mistakes.check()
-        # Only valid numbers with too many digits for the fast path, such as leading zeros, get here.
+        # Here all numbers are valid, but some have too many digits for `_columns`, such as leading zeros.
         columns = _exact_columns(words_by_row)
     src, dst, priority, dport, size, start_ps = columns
     flows = Flows(path, src, dst, priority, dport, size, start_ps, unread_lines=len(rest) - count)
@@ -124,6 +126,8 @@ def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
     *counts, starts = zip(*rows, strict=True)
     columns = []
     for words, lowest in zip(counts, _LOWEST, strict=True):
+        # One test of all digits of a column is faster than a test of each word. `isdecimal` alone would also
+        # accept the digits of other scripts.
         digits = "".join(words)
         if not (digits.isascii() and digits.isdecimal()) or max(map(len, words)) > _SAFE_DIGITS:
             return None
@@ -143,7 +147,7 @@ def _columns(rows: Sequence[list[str]]) -> list[IntArray] | None:
 
 
 def _start_ps(word: str) -> int:
-    """Same as `bounded_time_ps` of seconds, but faster for short decimal numbers: without fractions."""
+    """As `bounded_time_ps` of seconds, but faster for numbers with few digits, which need no `Fraction`."""
     seconds, _, decimals = word.partition(".")
     digits = seconds + decimals
     # A time below a million seconds cannot exceed the clock.
@@ -164,6 +168,7 @@ def _explain(number: int, words: list[str], mistakes: Mistakes) -> None:
     if len(words) != len(_FIELDS) + 1:
         mistakes.add(number, f"has {len(words)} values; {_FLOW}")
         return
+    # Nodes are compared with the topology later, in `_check`.
     highest = (LARGEST, LARGEST, 7, 2**16 - 1, LARGEST)
     for name, word, low, high in zip(_FIELDS, words[:-1], _LOWEST, highest, strict=True):
         try:
@@ -183,6 +188,7 @@ def _check(flows: Flows, topology: Topology, numbers: Sequence[int]) -> None:
     outside = np.zeros(len(flows), dtype=np.bool_)
     for name, nodes in (("src", flows.src), ("dst", flows.dst)):
         beyond = nodes >= topology.node_count
+        # Node 0 stands in for those that do not exist, so that the index is valid.
         at_switch = ~beyond & topology.is_switch[np.where(beyond, 0, nodes)]
         for flow in np.flatnonzero(beyond).tolist():
             last = topology.node_count - 1
@@ -194,6 +200,7 @@ def _check(flows: Flows, topology: Topology, numbers: Sequence[int]) -> None:
     for flow in np.flatnonzero(to_itself).tolist():
         mistakes.add(numbers[flow], f"a flow from node {flows.src[flow]} to itself")
     fine = np.flatnonzero(~(outside | to_itself))
+    # Many flows have the same ends, so each pair is looked up once.
     pairs, index = np.unique(flows.src[fine] << 32 | flows.dst[fine], return_inverse=True)
     joined = np.array(
         [topology.connected(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()], np.bool_

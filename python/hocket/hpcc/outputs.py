@@ -1,6 +1,6 @@
-"""Writes the output files of this family of simulators, with their columns, order and rounding.
+"""Writes the output files of HPCC-style simulators, with their columns, order and rounding.
 
-Scripts for the simulators' files read these too. Times are rounded from picoseconds to whole nanoseconds.
+Scripts for the simulators' files can read these too. Times are rounded from picoseconds to whole nanoseconds.
 """
 
 from functools import cache
@@ -19,8 +19,10 @@ HEADER_BYTES = 48
 """The header bytes of a packet in the standalone time: Ethernet 14, IPv4 20, UDP 8, sequence number 4,
 priority group 2. The simulators use this value regardless of the headers that they send."""
 
+# 11.0.0.1, from which the simulators count.
 _FIRST_ADDRESS = 0x0B000001
-_Hop: TypeAlias = tuple[int, int, int]
+_PathSoFar: TypeAlias = tuple[int, int, int]
+"""Hops, base round-trip time in nanoseconds, and lowest rate."""
 
 
 def host_address(node: int) -> int:
@@ -33,16 +35,17 @@ def host_address(node: int) -> int:
 
 
 def standalone_ns(study: Study) -> IntArray:
-    """Per flow, its completion time on an idle network by the simulators' own estimate, in nanoseconds.
+    """The completion time of each flow on an idle network, in nanoseconds, as the simulators estimate it.
 
-    Twice the delays of the path, plus one payload's time on each link, plus the flow's bytes with a header
-    per packet at the path's lowest rate; every part is rounded down. Of equally short paths the first in
-    the order of the topology file counts. Times are limited to 63 bits.
+    It is twice the delays of the path, plus the time of one payload on each link, plus the time of the flow's
+    bytes, with a header per packet, at the path's lowest rate; each part is rounded down. Of equally short
+    paths, the first in the order of the topology file counts. Times are limited to 63 bits.
     """
     flows, payload = study.flows, study.config.payload_bytes
     paths = _Paths(study.topology, payload)
     pairs, index = np.unique(flows.src << 32 | flows.dst, return_inverse=True)
     ends = [paths.between(pair >> 32, pair & 0xFFFFFFFF) for pair in pairs.tolist()]
+    # Python's integers: bytes × 8 × 10^9 may need more than 64 bits.
     wire_bytes = flows.bytes.astype(object) + ((flows.bytes - 1) // payload + 1) * HEADER_BYTES
     times = [
         min(base_rtt_ns + wire * 8 * 10**9 // rate_bps, LARGEST)
@@ -55,9 +58,9 @@ def write_completions(path: Path, study: Study, completions: pl.DataFrame) -> No
     """Writes one line per completed flow: addresses in hexadecimal, ports, bytes, start, completion time and
     standalone time, separated by spaces.
 
-    `completions` has the columns `flow`, the flow's index in `study.flows`, and `fct_ps`, from its start
-    until its last byte is acknowledged. Lines are written in the order of its rows, which is the order of
-    completion in the simulators' files.
+    `completions` has the columns `flow`, the flow's index in `study.flows`, and `fct_ps`, the time from its
+    start until its last byte is acknowledged. Lines are in the order of the rows; in the simulators' files,
+    that is the order of completion.
     """
     flows = study.flows
     flow = completions["flow"].to_numpy()
@@ -81,8 +84,7 @@ def write_pauses(path: Path, topology: Topology, pauses: pl.DataFrame) -> None:
     host or 1 for a switch, the interface, and 1 for a pause or 0 for its end.
 
     `pauses` has the columns `time_ps` (of reception), `node` (the receiver), `interface` (of the receiver, as
-    numbered by `Topology.interfaces`) and `is_pause`. Lines are written in the order of its
-    rows.
+    numbered by `Topology.interfaces`) and `is_pause`. Lines are in the order of the rows.
     """
     node = pauses["node"].to_numpy()
     _write(
@@ -111,12 +113,14 @@ def _addresses(nodes: IntArray) -> list[str]:
 
 
 class _Paths:
-    """Shortest paths by hops, found once per pair of switches: hosts behind the same switch share them."""
+    """Shortest paths by hops. They are searched once from each switch, since many hosts are behind the same
+    switch.
+    """
 
     def __init__(self, topology: Topology, payload_bytes: int) -> None:
         self._topology = topology
         self._rate_bps = topology.rate_bps.tolist()
-        # Twice the delay and one payload's time, per link.
+        # Each part is rounded down to whole nanoseconds, as in the simulators.
         self._rtt_ns = [
             2 * (delay // NANOSECOND_PS) + payload_bytes * 8 * 10**9 // rate
             for delay, rate in zip(topology.delay_ps.tolist(), self._rate_bps, strict=True)
@@ -124,36 +128,38 @@ class _Paths:
         self._from_switch = cache(self._search)
 
     def between(self, src: int, dst: int) -> tuple[int, int]:
-        """The base round-trip time in nanoseconds and the lowest rate from `src` to `dst`, which are
+        """The base round-trip time in nanoseconds and the lowest rate from `src` to `dst`, which must be
         connected."""
-        best: _Hop | None = None
+        best: _PathSoFar | None = None
         for last, last_link in self._topology.neighbours[dst]:
-            ends: list[_Hop] = []
+            paths_to_last: list[_PathSoFar] = []
             if last == src:
-                ends = [(0, 0, self._rate_bps[last_link])]
+                paths_to_last = [(0, 0, self._rate_bps[last_link])]
             elif self._topology.is_switch[last]:
                 reached = self._from_switch(last)
-                ends = [
+                paths_to_last = [
                     self._extended(reached[first], first_link)
                     for first, first_link in self._topology.neighbours[src]
                     if first in reached
                 ]
-            for end in ends:
-                path = self._extended(end, last_link)
+            for path_to_last in paths_to_last:
+                path = self._extended(path_to_last, last_link)
+                # The first of equally short paths stays.
                 if best is None or path[0] < best[0]:
                     best = path
         assert best is not None, "flows run between hosts that are connected"
         return best[1], best[2]
 
-    def _extended(self, path: _Hop, link: int) -> _Hop:
+    def _extended(self, path: _PathSoFar, link: int) -> _PathSoFar:
         hops, rtt_ns, rate_bps = path
         return hops + 1, rtt_ns + self._rtt_ns[link], min(rate_bps, self._rate_bps[link])
 
-    def _search(self, start: int) -> dict[int, _Hop]:
-        """Searches breadth-first from switch `start`: hops, round-trip time and lowest rate for each switch
-        reached."""
-        reached: dict[int, _Hop] = {start: (0, 0, max(self._rate_bps))}
+    def _search(self, start: int) -> dict[int, _PathSoFar]:
+        """The shortest path from switch `start` to each switch that it reaches through switches only."""
+        # No link is faster than the fastest, so this rate is the minimum of an empty path.
+        reached: dict[int, _PathSoFar] = {start: (0, 0, max(self._rate_bps))}
         queue = [start]
+        # Breadth first: the loop also visits the switches that it appends.
         for node in queue:
             for peer, link in self._topology.neighbours[node]:
                 if peer not in reached and self._topology.is_switch[peer]:

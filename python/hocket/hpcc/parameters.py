@@ -1,6 +1,6 @@
 """Converts the settings of a study, and the constants of its simulator, to parameters of the packet engine.
 
-Each value has its source: a key of `config.txt`, the simulator's default for a key, or another reason.
+Each value has its source: a key of `config.txt`, the simulator's default for a key, or a reason.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,10 @@ Headroom = Literal["three-delays", "computed"]
 class Fidelity:
     """Whether a run imitates the simulator or is exact, for each of three aspects.
 
-    `arithmetic`: times rounded to nanoseconds and NICs that wake up late, or picoseconds and NICs that do
-    not. `frames`: the simulator's header bytes, or those of RoCEv2 on Ethernet. `headroom`: three delays of a
-    link, or the value required by IEEE 802.1Qbb. Raises `InputError` for any other value.
+    `arithmetic`: times rounded to nanoseconds and NICs that wake up late (docs/validation/engines.md), or
+    picoseconds and NICs that do not. `frames`: the simulator's header bytes, or those of RoCEv2 on Ethernet.
+    `headroom`: a link's rate × three times its delay, or the value required by IEEE 802.1Qbb. Raises
+    `InputError` for any other value.
     """
 
     name: str
@@ -53,8 +54,9 @@ _SIMULATOR = "the HPCC simulator; no key sets it"
 _PAPER = "the paper; no key sets it"
 _UNUSED = "no packet carries this telemetry"
 _MAPS = ("KMIN_MAP", "KMAX_MAP", "PMAX_MAP")
-# Ethernet 2 (as ASTRA-sim's port has it; the original 14), IPv4 20, UDP 8, sequence number 4 and priority
-# group 2. Acknowledgements: 2 + 20 + 12, padded to 46 bytes after the 2. PAUSE: 2 + 20 + 9.
+# Data: Ethernet 2 (in ASTRA-sim's port; the original has 14), IPv4 20, UDP 8, sequence number 4 and priority
+# group 2. ACK: 2 + 20 + 12, padded to 46 bytes besides Ethernet's 2. PAUSE: 2 + 20 + 9. HPCC's telemetry has
+# room for 5 hops whatever the path, 5 × 8 bytes and a count of 2.
 _FRAMES = {
     "data_header_bytes": 36,
     "ack_bytes": 34,
@@ -67,7 +69,7 @@ _FRAMES = {
 
 
 def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
-    """The parameters of hosts and switches."""
+    """The parameters of hosts and switches, in the order in which the manifest lists them."""
     source = _Source(config)
     chosen = f"fidelity {fidelity.name}"
     marking = [Marking(each.rate_bps, each.kmin_bytes, each.kmax_bytes, each.pmax) for each in config.marking]
@@ -82,14 +84,16 @@ def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
         Parameter("mtu_bytes", config.payload_bytes, source("PACKET_PAYLOAD_SIZE")),
         *(Parameter(name, value, chosen) for name, value in frames.items()),
         Parameter("ack_every", 1, source("L2_ACK_INTERVAL")),
+        # The least time between two NACKs for the same gap.
         Parameter("nack_interval_ps", 500 * MICROSECOND_PS, _SIMULATOR),
         Parameter("cnp", None, f"acknowledgements carry the marks: {_SIMULATOR}"),
         Parameter("pause_holds_acks", not config.ack_ignores_pause, source("ACK_HIGH_PRIO")),
-        # The simulator has no such timeout: packets lost at the end of a flow are never sent again.
+        # The simulator has no such timeout: it never retransmits the packets lost at the end of a flow.
         Parameter("retransmit_timeout_ps", 4000 * MICROSECOND_PS, "matters where a link fails"),
         Parameter("buffer_bytes", config.buffer_bytes, source("BUFFER_SIZE")),
         Parameter("reserve_bytes", RESERVE_BYTES, _SIMULATOR),
         Parameter("headroom", fidelity.headroom, chosen),
+        # The threshold is the free shared buffer, shifted right by 3 bits: α = 1/8.
         Parameter("dynamic_threshold", -3, _SIMULATOR),
         Parameter("resume_offset_bytes", 3072, _SIMULATOR),
         Parameter("pfc", True, _SIMULATOR),
@@ -105,7 +109,7 @@ def model_parameters(config: Config, fidelity: Fidelity) -> Parameters:
 def policy_parameters(config: Config) -> Parameters:
     """The congestion control of all flows: its name, then its parameters.
 
-    Raises `InputError` for a valid setting that the engine does not support.
+    Raises `InputError` for a setting that is valid but not supported by the engine.
     """
     source = _Source(config)
     control = config.congestion_control
@@ -141,7 +145,7 @@ def policy_parameters(config: Config) -> Parameters:
 
 
 def window_parameters(config: Config) -> Parameters:
-    """The limit on bytes in flight, and whether all flows use the longest round-trip time of the network."""
+    """The limit on bytes in flight, and whether all flows use the network's longest base round-trip time."""
     source = _Source(config)
     window = config.window
     if window is None:
@@ -158,7 +162,7 @@ def window_parameters(config: Config) -> Parameters:
 
 
 class _Source:
-    """The source of a value: its keys, marked where the file leaves them to the simulator's default."""
+    """Returns the source of a value from its keys; a key that the file leaves out is marked as a default."""
 
     def __init__(self, config: Config) -> None:
         self._missing = {each.key for each in config.defaults}

@@ -11,7 +11,7 @@ from hocket.results import Run
 
 
 def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
-    """Prints completion times, keys without effect, and the files and tables written."""
+    """Prints a summary of `run`, the keys without effect, and the files and tables written to `directory`."""
     manifest, counts, flows = run.manifest, run.manifest["counts"], run.tables["flows"]
     done = (
         f"{flows.height:,}"
@@ -29,9 +29,10 @@ def print_study(title: str, study: Study, run: Run, directory: Path) -> None:
         *("flows", "mean FCT (µs)", "p99", Column("max", spare=3)),
         *(Column("PAUSE frames", spare=1), Column("marked packets", spare=2), "peak queue (kB)"),
     )
-    rank = pl.col("fct_s").quantile(0.99, interpolation="higher")
+    # Without interpolation, the percentile is a completion time that occurred.
+    p99 = pl.col("fct_s").quantile(0.99, interpolation="higher")
     fct = flows.select(
-        pl.col("fct_s").mean().alias("mean"), rank.alias("p99"), pl.col("fct_s").max().alias("max")
+        pl.col("fct_s").mean().alias("mean"), p99.alias("p99"), pl.col("fct_s").max().alias("max")
     )
     times = (f"{seconds * 1e6:,.2f}" if seconds is not None else "–" for seconds in fct.row(0))
     row = (done, *times, f"{counts['pauses']:,}", f"{flows['marks'].sum():,}", f"{peak_bytes / 1e3:,.1f}")

@@ -1,4 +1,4 @@
-"""Runs a study on the packet engine and writes its simulator's output files, with our tables and manifest."""
+"""Runs a study on the packet engine; writes its simulator's output files, and our tables and manifest."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -42,17 +42,18 @@ def run_study(
     fidelity: Fidelity = REFERENCE,
     progress: Progress | None = None,
 ) -> Run:
-    """Runs `study` and writes to `directory` the completion times and PFC frames, under the names in the
+    """Runs `study`. Writes to `directory` the completion times and the PFC frames, in files named by the
     settings, one Parquet file per table, and the manifest.
 
-    Tables are written during the run. Ctrl-C ends the run early and keeps the recorded rows; the manifest's
-    `status` is then `interrupted`, or `stopped` if SIMULATOR_STOP_TIME ended the run before all flows were
-    complete. The same study, fidelity and seed always give the same tables.
+    Tables are written during the run. Ctrl-C ends the run early and keeps the recorded rows. The manifest's
+    `status` is `complete`, `interrupted` by Ctrl-C, or `stopped` if SIMULATOR_STOP_TIME ended the run before
+    all flows were complete. The same study, fidelity and seed always give the same tables.
 
-    Raises `InputError` for a study that the engine cannot run, and `SelfCheckError` if a self-check of the
-    run fails: the rows recorded by then are kept, with the status `failed`.
+    Raises `InputError` for a study that the engine cannot run, and `SelfCheckError` if a self-check fails:
+    the rows recorded by then are kept, with the status `failed`.
     """
     config = study.config
+    # Before the run, which may take hours.
     _check_names(study)
     with located(config.path):
         policy, window = policy_parameters(config), window_parameters(config)
@@ -72,7 +73,7 @@ def run_study(
 
 
 def peak_queue_bytes(study: Study, run: Run) -> int:
-    """The longest queue of any switch port; 0 if nothing was sent."""
+    """The longest queue of any switch port during `run`; 0 if nothing was sent."""
     ports = run.tables["ports"]
     sender = ports["link"].str.split("->").list.first().cast(pl.Int64)
     of_switches = ports.filter(sender.is_in(study.switch_ids))
@@ -80,7 +81,10 @@ def peak_queue_bytes(study: Study, run: Run) -> int:
 
 
 class _Recorder:
-    """Passes rows on to the run's files; rows of sampled queues only up to the monitor's end."""
+    """Writes the rows of a run to its files, those of sampled queues only until the monitor's end.
+
+    The engine samples queues until the end of the run.
+    """
 
     def __init__(self, writer: RunWriter, monitor: QueueMonitor | None) -> None:
         self._writer = writer
@@ -97,7 +101,7 @@ class _Recorder:
         self._writer.append(name, columns)
 
     def add_empty(self) -> None:
-        """Adds the tables that got no rows."""
+        """Writes empty files for the tables without rows, so that readers always find them."""
         for name, columns in self._missing.items():
             self._writer.append_frame(name, frame(columns))
 
@@ -116,8 +120,8 @@ def _simulate(
     seed: int,
     recorder: _Recorder,
     progress: Progress | None,
-) -> tuple["_hocket._PacketsRan | None", str | None]:
-    """The counts of the run, or the message of the self-check that failed."""
+) -> tuple["_hocket._PacketRunResult | None", str | None]:
+    """The counts of the run, or the message of the self-check that failed: one of the two is `None`."""
     chosen = values(parameters)
     with located(study.config.path):
         try:
@@ -162,22 +166,24 @@ def _fabric(topology: Topology) -> _hocket.Fabric:
 
 def _flow_columns(study: Study) -> "_hocket._FlowColumns":
     flows = study.flows
-    same = np.zeros(len(flows), dtype=np.int64)
+    # All flows have the only policy and the only window that `_simulate` passes.
+    index = np.zeros(len(flows), dtype=np.int64)
     return {
         "from_node": _buffer(flows.src),
         "to_node": _buffer(flows.dst),
         # The simulators hash the ports as one word, with source and destination swapped on the reverse path.
-        "label_forth": _buffer(flows.sport | flows.dport << 16),
-        "label_back": _buffer(flows.dport | flows.sport << 16),
+        "forward_label": _buffer(flows.sport | flows.dport << 16),
+        "reverse_label": _buffer(flows.dport | flows.sport << 16),
         "priority": _buffer(flows.priority),
-        "policy": _buffer(same),
-        "window": _buffer(same),
+        "policy": _buffer(index),
+        "window": _buffer(index),
     }
 
 
 def _message_columns(study: Study, fidelity: Fidelity) -> "_hocket._MessageColumns":
     flows = study.flows
     start_ps = flows.start_ps
+    # The simulators' clock has whole nanoseconds.
     if fidelity.arithmetic == "reference":
         start_ps = (start_ps + NANOSECOND_PS // 2) // NANOSECOND_PS * NANOSECOND_PS
     return {
@@ -197,6 +203,7 @@ def _options(study: Study, longest_rtt_for_all: bool, seed: int) -> "_hocket._Pa
         "seed": seed,
         "until_ps": None if stop_ps >= LARGEST else stop_ps,
         "sample_every_ps": None if monitor is None else monitor.interval_ps,
+        # The simulators' ECMP hash: with another, flows would take other paths than in the recorded runs.
         "hash": "murmur3",
         "longest_rtt_for_all": longest_rtt_for_all,
         # The monitor records queues only.
@@ -214,13 +221,14 @@ def _in_seconds(progress: Progress | None) -> Callable[[int, int, int | None], o
 
 
 def _failures(study: Study) -> list[tuple[int, int]]:
-    """(time in ps, link) of each cable that fails, by one of its directed links."""
+    """(time in ps, link) of each cable that fails; the engine also fails the link of the other direction."""
     down, topology = study.config.link_down, study.topology
     if down is None:
         return []
     ends = ((topology.a == down.a) & (topology.b == down.b)) | (
         (topology.a == down.b) & (topology.b == down.a)
     )
+    # The links of cable k are 2 k, from `a` to `b`, and 2 k + 1 back.
     return [(down.time_ps, 2 * cable) for cable in np.flatnonzero(ends).tolist()]
 
 
@@ -241,14 +249,14 @@ def _manifest(
     }
 
 
-def _outcome(ran: "_hocket._PacketsRan | None", failure: str | None, policy: str) -> dict[str, Any]:
+def _outcome(ran: "_hocket._PacketRunResult | None", failure: str | None, policy: str) -> dict[str, Any]:
     if ran is None:
         return {"status": "failed", "failure": failure}
     counters = dict(ran["counters"])
     return {
         "status": ran["status"],
         "simulated_s": ran["ended_ps"] / 1e12,
-        # The engine alone, without writing tables.
+        # The time of the engine alone replaces that of `_manifest`, which includes writing tables.
         "run_s": ran["run_s"],
         "packet_hops": counters.pop("packet_hops"),
         "events": counters.pop("events"),
@@ -260,6 +268,7 @@ def _write_outputs(study: Study, run: Run, directory: Path) -> None:
     """Writes the output files of the study's simulator."""
     config = study.config
     completions = run.tables["flows"].select("flow", fct_ps=in_ps("end_s") - in_ps("start_s"))
+    # A PAUSE for a link stops the link's sender, so the sender is the node that receives it.
     node, interface = _ends(study.topology)
     link = run.tables["pauses"]["link"]
     received = run.tables["pauses"].select(

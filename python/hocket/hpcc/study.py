@@ -13,7 +13,7 @@ from hocket.text_inputs import SECOND_PS, Mistakes, read_words
 from hocket.units import format_rate, shown
 
 RESERVE_BYTES = 4096
-"""Bytes that a switch reserves for each port before it shares its buffer."""
+"""The bytes that a switch reserves for each port before it shares its buffer."""
 
 HEADROOM_DELAYS = 3
 """A port's headroom is its rate × this many times its link's delay."""
@@ -23,7 +23,7 @@ _KEY = re.compile(r"[A-Z][A-Z0-9_]*")
 
 @dataclass(frozen=True)
 class Study:
-    """The checked inputs of a run.
+    """The settings, network and flows of a run, checked separately and together.
 
     `ignored` lists the settings and lines without effect, each with the reason.
     """
@@ -40,7 +40,7 @@ class Study:
 
 
 def is_study(path: str | Path) -> bool:
-    """Whether `path` is the settings of a study rather than a plan: its name does not end in `.toml` or
+    """Whether `path` contains the settings of a study and not a plan: its name does not end in `.toml` or
     `.json`, and its first line begins with a key in capital letters.
 
     >>> is_study("plan.toml")
@@ -50,14 +50,15 @@ def is_study(path: str | Path) -> bool:
     if path.suffix.lower() in (".toml", ".json") or not path.is_file():
         return False
     lines = read_words(path)
+    # `KEY = value` is TOML.
     return bool(lines) and _KEY.fullmatch(lines[0][1][0]) is not None and lines[0][1][1:2] != ["="]
 
 
 def load_study(path: str | Path) -> Study:
-    """The study whose settings are in `path`, with the topology and the flows that it names.
+    """The study whose settings are in `path`, with the topology and the flows that they name.
 
-    Their names are relative to the directory of `path`, or else to the working directory. Raises `InputError`
-    with one line per mistake, each naming the file, the line, the value and the limit.
+    These files are looked for in the directory of `path`, then in the working directory. Raises `InputError`
+    with one line per mistake: the file, the line, the value and the limit.
     """
     config = read_config(Path(path))
     topology = read_topology(_find(config, "TOPOLOGY_FILE", config.topology_file))
@@ -76,6 +77,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def _find(config: Config, key: str, name: str) -> Path:
+    # The simulators know only the working directory, but a study that was moved has its files beside it.
     beside = config.path.parent / name
     if beside.exists():
         return beside
@@ -109,7 +111,7 @@ def _unmarked_rates(config: Config, topology: Topology) -> Iterator[str]:
 
 
 def _small_buffers(config: Config, topology: Topology) -> Iterator[str]:
-    """Switches whose buffer has no room for a packet besides headroom and reserve."""
+    """Switches whose buffer, without headroom and reserve, has no room for a packet."""
     rates, delays = topology.rate_bps.tolist(), topology.delay_ps.tolist()
     for switch in topology.switch_ids:
         links = [link for _, link in topology.neighbours[switch]]

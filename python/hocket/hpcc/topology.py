@@ -1,6 +1,6 @@
-"""The network of a study: numbered nodes, switches among them, and links in the order of the file.
+"""The network of a study: numbered nodes, of which some are switches, and links in the order of the file.
 
-The engine routes packets.
+Routing is left to the engine.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from hocket.units import shown
 IntArray: TypeAlias = NDArray[np.int64]
 
 MAX_NODES = 65_536
-"""The limit on nodes: a node's address has 16 bits for its number."""
+"""The limit on nodes: an address has 16 bits for the number of its node."""
 
 MAX_LINKS = 1_000_000
 """The limit on links; both directions of a cable count as one."""
@@ -69,8 +69,8 @@ class Topology:
 
     @cached_property
     def interfaces(self) -> tuple[IntArray, IntArray]:
-        """Per link, its interface's number at `a` and at `b`: each node counts its links from 1 in the
-        order of the file."""
+        """The interface of each link at `a` and at `b`: each node numbers its links from 1, in the order of
+        the file. Interface 0 is the loopback device of ns-3's nodes."""
         seen: Counter[int] = Counter()
         numbers = np.empty((len(self.a), 2), dtype=np.int64)
         for link, ends in enumerate(zip(self.a.tolist(), self.b.tolist(), strict=True)):
@@ -82,21 +82,22 @@ class Topology:
     @cached_property
     def neighbours(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Per node, its neighbours with the index of the link to each, in the order of interfaces."""
-        found: list[list[tuple[int, int]]] = [[] for _ in range(self.node_count)]
+        neighbours: list[list[tuple[int, int]]] = [[] for _ in range(self.node_count)]
         for link, (a, b) in enumerate(zip(self.a.tolist(), self.b.tolist(), strict=True)):
-            found[a].append((b, link))
-            found[b].append((a, link))
-        return tuple(map(tuple, found))
+            neighbours[a].append((b, link))
+            neighbours[b].append((a, link))
+        return tuple(map(tuple, neighbours))
 
     def connected(self, src: int, dst: int) -> bool:
         """Whether packets can reach host `dst` from host `src`, over one link or through switches only."""
+        # Hosts do not forward, so islands of the graph with its hosts would be too large.
         near_src, near_dst = self._reach[src], self._reach[dst]
         return not near_src.isdisjoint(near_dst) or any(peer == dst for peer, _ in self.neighbours[src])
 
     @cached_property
     def _reach(self) -> tuple[frozenset[int], ...]:
-        """Per node, the groups of switches that it is part of or linked to, each named by one of its
-        switches."""
+        """Per node, the connected groups of switches that contain it or are linked to it; a group is named by
+        one of its switches."""
         group = [-1] * self.node_count
         for root in self.switch_ids:
             frontier = [root] if group[root] < 0 else []
@@ -119,8 +120,8 @@ class Topology:
 def read_topology(path: Path) -> Topology:
     """The network in `path`: `nodes switches links`, then the switches' numbers, then one link per line.
 
-    Lines after the last announced link are not read, since the simulators' own examples explain the format
-    there. Raises `InputError` with every mistake found.
+    Lines after the last announced link are not read, because the simulators' own examples explain the format
+    there. Raises `InputError` with all mistakes.
     """
     lines = read_words(path)
     mistakes = Mistakes(path)
@@ -164,17 +165,18 @@ def _header(line: tuple[int, list[str]], mistakes: Mistakes) -> tuple[int, int, 
 def _switches(
     lines: _Lines, node_count: int, switch_count: int, mistakes: Mistakes
 ) -> tuple[tuple[int, ...], _Lines]:
-    """The switches' numbers, which may take several lines, and the lines after them."""
+    """The numbers of the switches, which may be on several lines, and the lines after them."""
     words: list[tuple[int, str]] = []
     used = 0
     while len(words) < switch_count and used < len(lines):
-        number, found = lines[used]
-        words += [(number, word) for word in found]
+        number, in_line = lines[used]
+        words += [(number, word) for word in in_line]
         used += 1
     if len(words) != switch_count:
         line = words[-1][0] if words else 0
         mistakes.add(line, f"{len(words)} numbers of switches; the first line announces {switch_count}")
         mistakes.check()
+    # A dictionary keeps the order of the file, which is that of `switch_ids`.
     switches: dict[int, None] = {}
     for number, word in words:
         try:
@@ -194,7 +196,7 @@ def _link(
     if len(words) != 5:
         mistakes.add(number, f"has {len(words)} values; {_LINK}")
         return None
-    before = len(mistakes.found)
+    before = len(mistakes.entries)
     values = [0, 0, 0, 0]
 
     def node(word: str) -> int:
@@ -218,7 +220,7 @@ def _link(
             )
     except InputError as error:
         mistakes.add(number, f"error_rate: {error}")
-    if len(mistakes.found) > before:
+    if len(mistakes.entries) > before:
         return None
     a, b, rate, delay = values
     if a == b:

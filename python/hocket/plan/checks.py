@@ -38,6 +38,7 @@ def plan_mistakes(plan: PlanTables) -> Iterator[Mistake]:
         yield (), f"a plan needs either a [link] or a [fabric]: got {found}"
         # All other checks depend on which of them it is.
         return
+    # Only a precision that [link] gives can contradict that of [compat]; the default of [link] gives way.
     if (
         plan.link
         and plan.compat.precision_deg not in (None, plan.link.precision_deg)
@@ -122,6 +123,7 @@ def _job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
 
 def _training_job_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake]:
     assert job.training is not None, "the caller checks that"
+    # A key given with its default value has no effect, so only other values are errors.
     for key in _NOT_WITH_TRAINING:
         name = _FIELDS.get(key, key)
         if getattr(job, name) != Job.model_fields[name].default:
@@ -190,6 +192,7 @@ def _workload_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mi
     workers = job.worker_count()
     counts = {} if workers is None else {(*path, "workers" if job.workers else "placement"): workers}
     if workers is None:
+        # Each candidate may place the job on another number of hosts, and not every strategy runs on each.
         counts = {
             ("candidates", index, "placement", job.name): len(each.placement[job.name])
             for index, each in enumerate(plan.candidates)
@@ -221,6 +224,7 @@ def _rate_mistakes(
     above = [phase for phase in each.phases if phase.rate_bps > limit_bps]
     limit = f"is above {limit_name} of {format_rate(limit_bps)}"
     if job.workload is not None and above:
+        # The phases of a workload are not in the file: the error names the workload and its highest rate.
         rate = format_rate(max(phase.rate_bps for phase in above))
         yield (*path, "workload"), f"the demand of {shown(job.workload)}, {rate}, {limit}"
         return

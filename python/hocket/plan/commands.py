@@ -8,7 +8,9 @@ from hocket.console import print_json
 
 
 def schema_command(
-    trace: Annotated[bool, typer.Option("--trace", help="Of cluster traces instead of plans.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print the schema of cluster traces instead.")
+    ] = False,
 ) -> None:
     """Print the JSON Schema of plans, with which editors complete keys and explain them."""
     from hocket.cluster.trace import trace_schema

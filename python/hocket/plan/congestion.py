@@ -71,6 +71,7 @@ from hocket.units import (
 
 Fraction = Annotated[Number, Field(gt=0, le=1)]
 Part = Annotated[Number, Field(ge=0, le=1)]
+# The engine counts steps in 8 bits, and DCQCN's hyper increase needs a count above that of fast recovery.
 Steps = Annotated[StrictInt, Field(ge=0, le=254)]
 Preset = Literal["recommended", "mlx5", "sigcomm15", "hotnets22"]
 
@@ -81,13 +82,15 @@ _PRESETS: dict[Preset, str] = {
     "hotnets22": "HotNets'22 §2: ConnectX-5 as shipped, with a rate-increase timer of 125 µs",
 }
 
+# Controls without presets: their defaults follow from the paths of the flows.
 _SOURCES = {
     "static-window": "HOTI'22 §VI: the largest with which no PAUSE is sent even if all flows meet",
     "receiver-driven": "the bytes that fill the path; 7 messages at a time, Homa, SIGCOMM'18 §3.5",
 }
 
 
-# Of these, the plan's "off" is held as 0 and is `None` in the engine.
+# "off" is held as 0 for these keys, because `None` already means that the plan does not give them; the engine
+# takes `None` for "off".
 _CAN_BE_OFF = ("byte_counter", "cut_check_ps", "rate_on_first_cnp_bps")
 
 
@@ -120,9 +123,9 @@ RateBpsOrOff = Annotated[int, *_quantity_or_off(parse_rate, format_rate, "1 Gbps
 def _describe_other_names(schema: dict[str, Any], control: type[Table]) -> None:
     for name, names in names_of(control).items():
         key = control.model_fields[name].alias or name
-        for other, unit in names.others():
+        for alias, unit in names.aliases():
             in_unit = f", in units of {unit}" if unit else ""
-            schema["properties"][other] = {"description": f"Another name of `{key}`{in_unit}."}
+            schema["properties"][alias] = {"description": f"Another name of `{key}`{in_unit}."}
 
 
 class _Control(Table):
@@ -225,7 +228,7 @@ class Dcqcn(_Control):
         Part | None,
         Names(nic=nic_share("rp_min_dec_fac", "%", 100)),
     ] = None
-    """Part of the rate that a cut leaves at least."""
+    """Smallest part of the rate that a cut leaves."""
     clamp_target_rate: Annotated[
         StrictBool | None,
         Names(
@@ -238,7 +241,7 @@ class Dcqcn(_Control):
         StrictBool | None,
         Names(nic=nic_flag("rp_clamp_tgt_rate_ati")),
     ] = None
-    """Whether increases by the timer count for that, and not only those by bytes."""
+    """Whether an increase by the timer lets the next cut lower the target rate, as one by bytes does."""
     min_rate_bps: Annotated[
         PositiveRateBps | None, Names(nic=nic_mbps("rp_min_rate"), study=StudyKey("MIN_RATE"))
     ] = Field(default=None, alias="min_rate")
@@ -469,6 +472,7 @@ class Congestion(Table):
         if isinstance(given, cls):
             return given
         if isinstance(given, _Control):
+            # By exact type, because `HpccPint` is also an `Hpcc`.
             return {
                 field.alias or name: given
                 for name, field in cls.model_fields.items()

@@ -223,6 +223,7 @@ class Rail(Table):
 
     def cables(self) -> int:
         """The number of its links."""
+        # The last unit may have fewer servers than the others, but has as many switches and cables to spines.
         units = -(-self.servers // self.servers_per_unit)
         return self.gpus_per_server * (self.servers + units * self.spines * self.cables_per_spine)
 
@@ -274,6 +275,7 @@ class FatTree(Table):
 
     def cables(self) -> int:
         """The number of its links."""
+        # k³/4 in each of three layers: GPUs to edge, edge to aggregation, aggregation to core switches.
         return 3 * self.k**3 // 4
 
     def mistakes(self) -> Iterator[Mistake]:
@@ -326,7 +328,7 @@ class Dumbbell(Table):
         return (self.left + self.right) * self.gpus_per_server + 1
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The errors between its keys: there are none to make."""
+        """No errors: its keys do not depend on each other."""
         return iter(())
 
     def topology(self) -> Topology:
@@ -462,7 +464,9 @@ class Fabric(Table):
     ) -> None: ...
 
     def model_post_init(self, context: Any, /) -> None:
-        """Pydantic calls this when a fabric is read or built, but not when a plan takes one that is built."""
+        """Called by pydantic when a fabric is read or built, but not when a plan receives one that is already
+        built, which therefore keeps its directory.
+        """
         self._directory = directory_of(context)
 
     def files(self) -> tuple[Path, ...]:
@@ -528,6 +532,7 @@ def fabric_mistakes(fabric: Fabric) -> Iterator[Mistake]:
         yield from found
         if found:
             return
+    # Of all fabrics, only one that is read from a file can fail here.
     try:
         topology = fabric.topology
     except InputError as error:

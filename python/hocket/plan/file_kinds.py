@@ -1,5 +1,5 @@
-"""Tells Hocket's kinds of files apart, so that a file given to the wrong command is named as what it is and
-not reported as an invalid file of another kind.
+"""Recognises Hocket's kinds of files, so that the error for a file given to the wrong command names its kind
+instead of reporting its keys as unknown.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,7 @@ def check_kind(tables: object, expected: Kind, source: str) -> None:
     if not isinstance(tables, Mapping):
         return
     wanted = _NAMES[expected]
+    # Every manifest has both keys, and neither is a key of a plan or a trace.
     if {"hocket_version", "status"} <= tables.keys():
         raise InputError(
             f"{source}: is the manifest of a run, not {wanted}: `hocket compare` and `hocket explain` take "
@@ -43,6 +44,7 @@ def check_kind(tables: object, expected: Kind, source: str) -> None:
         raise InputError(f"{source}: is a profiler trace, not {wanted}: `hocket profile` takes it")
     other: Kind = "trace" if expected == "plan" else "plan"
     signs = _signs(tables, other)
+    # A file with keys of both kinds is checked as the expected kind, which reports the others one by one.
     if signs and not _signs(tables, expected):
         found = " and ".join(signs[:2])
         raise InputError(f"{source}: is {_NAMES[other]} (it has {found}), not {wanted}: {_COMMANDS[other]}")

@@ -60,6 +60,7 @@ def _read_headroom(value: object) -> object:
     if isinstance(value, str):
         if value in _RULES:
             return value
+        # The error below names all choices; that of `parse_bytes` would name sizes only.
         with suppress(InputError):
             return parse_bytes(value)
     raise InputError(f'must be "computed", "three-delays" or bytes such as "50 kB": got {shown(value)}')
@@ -70,6 +71,7 @@ def _read_scheduling(value: object) -> object:
         return value
     if isinstance(value, dict) and list(value) == ["weighted"]:
         weights = value["weighted"]
+        # `isinstance` would accept true as 1. The packet engine holds a weight in 16 bits.
         if (
             isinstance(weights, list | tuple)
             and len(weights) == PRIORITIES
@@ -153,9 +155,10 @@ class Switch(Table):
     """Buffer for what arrives after a PAUSE, for each ingress port and class: `"computed"`,
     `"three-delays"` or bytes."""
     dynamic_threshold: Annotated[StrictInt, Field(ge=-12, le=4)] = default(
-        -3, f"{_SIMULATOR}: PAUSE above 1/8 of what is free; SONiC's dynamic_th"
+        -3, f"{_SIMULATOR}: PAUSE above 1/8 of the free buffer; SONiC's dynamic_th"
     )
-    """A PAUSE is sent above 2 to this power × what is free of the shared buffer."""
+    """A PAUSE is sent once an ingress port and class hold more than 2 to this power × the free part of the
+    shared buffer."""
     resume_offset_bytes: Annotated[int, *size_within(0, _LARGEST_BUFFER)] = default(
         3_072, f"{_SIMULATOR}: 3 KB below the threshold", "resume_offset"
     )
@@ -246,7 +249,7 @@ class Host(Table):
     )
     """Shortest time between two CNPs of a flow; also `np_min_time_between_cnps`, in whole µs."""
     cnp_priority: Annotated[StrictInt, Field(ge=0, le=PRIORITIES - 1)] = default(
-        7, "Hocket: the last class, for CNPs alone; whichever it is goes before all others"
+        7, "Hocket: the last class, which carries CNPs alone"
     )
     """Class of CNPs, which goes before all others."""
     pause_holds_acks: StrictBool = default(True, "Hocket: acknowledgements belong to the paused class")

@@ -24,7 +24,7 @@ from hocket.plan.schema import (
     Number,
     Spelling,
     Table,
-    Words,
+    Unquoted,
     constructor,
     counted,
     default,
@@ -54,7 +54,8 @@ MAX_PHASES = 1_000
 """The most Up phases of a period; `hocket_scenario::workload::MAX_PHASES` is the same limit."""
 
 MAX_PLACES = 10_000
-"""The most entries of a placement."""
+"""The most entries of a placement; the labels that `hocket.engines.network` gives to flows suffice for no
+more."""
 
 PathName = Literal["ecmp", "spray"]
 """How a flow's path is chosen if a plan does not name its links."""
@@ -75,6 +76,7 @@ class Share:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
+        # A dataclass does not check types, and programs construct shares too.
         if self.kind not in ("fair", "weighted", "adaptive"):
             raise _no_share(self.kind)
         # Within these limits `hocket_scenario::Weight`, a multiple of 1/65,536, resolves weights well.
@@ -202,7 +204,7 @@ class First(Table):
 
     def profile(self) -> WorkloadProfile:
         """The profile, with phases in order of start."""
-        return _given(self.period_ps, self.up)
+        return _profile_of(self.period_ps, self.up)
 
 
 IN_SECONDS = {f"{key}_s": Spelling(key, in_seconds) for key in ("time_shift", "pad_to")}
@@ -269,6 +271,7 @@ class Job(Table):
     """Unique name of the job."""
     training: Training | None = None
     """What the GPUs do in each iteration. Needs a `[fabric]`."""
+    # `None` for other jobs, so that `Plan.resolved` does not list defaults of collectives that they lack.
     collectives: Collectives | None = Field(
         default_factory=lambda given: None if given.get("training") is None else Collectives()
     )
@@ -289,7 +292,7 @@ class Job(Table):
     batch_size: BatchSizes | None = None
     """Batch size per GPU of a `workload`; from a list, `hocket compat` chooses."""
     workers: Count | None = None
-    """Servers of one GPU each; with a placement, as many as its hosts."""
+    """Number of workers, each a server of one GPU; with a placement, the number of its hosts."""
     strategy: StrictStr | None = None
     """Parallelisation strategy of a `workload`; by default the first that runs on this number of workers."""
     nic_bps: PositiveRateBps | None = Field(default=None, alias="nic")
@@ -323,7 +326,8 @@ class Job(Table):
     """What ECMP hashes besides source and destination, for the first flow of the ring; further flows count
     up from it. By default the job's place in the plan × 10,000. Not with `training`."""
     priority: Annotated[StrictInt, Field(ge=0, le=255)] = default(0, "Hocket: one class, served first")
-    """Priority on links; 0 goes first, and among equals is never delayed by a shift."""
+    """Priority on links: 0 goes first. On a fabric, the job that no time-shift delays is one of the highest
+    priority."""
     time_shift_ps: DurationPs | None = Field(default=None, alias="time_shift")
     """Delay of the first iteration; also `time_shift_s`, a number of seconds."""
     clock_error_ps: DurationPs = default(0, "Hocket: perfect clocks", "clock_error")
@@ -354,6 +358,7 @@ class Job(Table):
         jitter: must be at most 1: got 2
         """
         changed = {"name": name or self.name, **changes}
+        # The given keys have the spelling with units: a change in seconds would give the same key twice.
         for key, spelling in IN_SECONDS.items():
             if key in changed:
                 changed[spelling.key] = _read_seconds(key, changed.pop(key))
@@ -361,7 +366,7 @@ class Job(Table):
 
     def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
         for key, value in super().__repr_args__():
-            yield (None, Words(counted(len(self.up or ()), "Up phase"))) if key == "up" else (key, value)
+            yield (None, Unquoted(counted(len(self.up or ()), "Up phase"))) if key == "up" else (key, value)
 
     def profiles(
         self, workers: int | None = None, nic_bps: int = LINE_RATE_BPS.value
@@ -375,14 +380,14 @@ class Job(Table):
         """
         if self.training is not None:
             raise InputError(
-                f"job {self.name!r}: [jobs.training] says what its GPUs do, not when it sends; "
+                f"job {self.name!r}: [jobs.training] describes what its GPUs do, not when it sends; "
                 "`hocket compat` measures that"
             )
         if self.workload is None:
             return (self._explicit(),)
         workers = self.worker_count() or workers
         assert self.batch_size is not None, "a checked plan gives a batch size with each workload"
-        assert workers is not None, "a checked plan says how many workers each workload has"
+        assert workers is not None, "a checked plan gives a number of workers with each workload"
         return tuple(
             profile(self.workload, batch_size, workers, self.strategy, self.nic_bps or nic_bps)
             for batch_size in self.batch_size
@@ -395,10 +400,10 @@ class Job(Table):
     def _explicit(self) -> WorkloadProfile:
         assert self.period_ps is not None, "a checked plan gives a period without a workload"
         assert self.up is not None, "a checked plan gives Up phases without a workload"
-        return _given(self.period_ps, self.up)
+        return _profile_of(self.period_ps, self.up)
 
 
-def _given(period_ps: int, up: Sequence[Up]) -> WorkloadProfile:
+def _profile_of(period_ps: int, up: Sequence[Up]) -> WorkloadProfile:
     phases = sorted(up, key=lambda phase: phase.start_ps)
     return WorkloadProfile(
         period_ps=period_ps,

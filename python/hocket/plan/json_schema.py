@@ -28,6 +28,7 @@ def schema_of(kind: type[Table]) -> dict[str, Any]:
             key = of_table["properties"][field.alias or name]
             _make_plain(key)
             key["description"] = descriptions[name]
+            # Pydantic's default is the value that a table holds, such as a number of picoseconds.
             key.pop("default", None)
             default = written_default(field)
             if default is not None:
@@ -36,7 +37,7 @@ def schema_of(kind: type[Table]) -> dict[str, Any]:
 
 
 def tables_below(kind: type[Table]) -> Iterator[type[Table]]:
-    """`kind` and all tables that it may hold, each once, from the top down."""
+    """`kind` and all tables that it may contain, each once, from the top down."""
     seen = {kind: None}
     waiting = [kind]
     while waiting:
@@ -56,8 +57,10 @@ def descriptions_of(table: type[Table]) -> dict[str, str]:
     They are read from its source, as Python does not keep them.
     """
     found: dict[str, str] = {}
+    # A subclass comes after its base, so its text for a field that both have is the one that stays.
     for part in reversed(table.__mro__):
         if issubclass(part, Table) and part is not Table:
+            # All tables are at the top level of a module: the source of a nested class is indented.
             (definition,) = ast.parse(inspect.getsource(part)).body
             assert isinstance(definition, ast.ClassDef), "the source of a class defines it"
             for field, below in pairwise(definition.body):
@@ -71,8 +74,8 @@ def descriptions_of(table: type[Table]) -> dict[str, str]:
 
 
 def written_default(field: FieldInfo) -> Any:
-    """The default of `field` as a file has it; `None` where it has none, or a table, an empty list or what
-    follows from other keys.
+    """The default of `field` in the form of a file; `None` if there is none, or if it is a table, an empty
+    list or a value that follows from other keys.
     """
     value = field.default
     if value in (PydanticUndefined, None, ()) or isinstance(value, Table):
@@ -88,8 +91,8 @@ def key_schema(field: FieldInfo) -> dict[str, Any]:
 
 
 def _make_plain(key: dict[str, Any]) -> None:
-    """Leaves out that a key may be null, which TOML has no word for and JSON has no need of, and gives limits
-    their names in JSON Schema: pydantic writes them as its own where a validator comes first.
+    """Removes null as a value of the key, which TOML cannot express and a plan in JSON does not need, and
+    gives limits the names of JSON Schema: behind a validator, pydantic writes them under its own names.
     """
     alternatives = [each for each in key.pop("anyOf", ()) if each != {"type": "null"}]
     if len(alternatives) == 1:
@@ -98,11 +101,11 @@ def _make_plain(key: dict[str, Any]) -> None:
         key["anyOf"] = alternatives
     for name, standard in _LIMITS.items():
         limit = key.pop(name, None)
-        # What is text in a file is a whole number inside, and so are its limits.
+        # A quantity is text in a file, and the limits of the whole number that it becomes mean nothing there.
         if limit is not None and key.get("type") in ("integer", "number"):
             key[standard] = limit
 
 
 def _table_of(definition: dict[str, Any]) -> dict[str, Any]:
-    """The alternative that is a table, where a name may stand for it."""
+    """The schema of the table itself where a name alone is accepted in its place."""
     return next((each for each in definition.get("anyOf", ()) if "properties" in each), definition)

@@ -8,6 +8,7 @@ from functools import cached_property
 from hocket.plan.table_errors import KeyPath
 
 _BLANK = re.compile(r"(?:\s|#[^\n]*)*")
+# TOML 1.0 allows one or two quotes just before the three that close a multi-line string.
 _TEXT = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\])*"|\'[^\']*\'', re.DOTALL)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # A number, a date, true or false: any value that is not a string, an array or a table.
@@ -29,6 +30,7 @@ class Lines:
 
     @cached_property
     def _lines(self) -> dict[KeyPath, int]:
+        # Most files have no error, and are never scanned.
         return _Scan(self._text).lines
 
 
@@ -60,6 +62,7 @@ class _Scan:
         path = (*path, last)
         if is_entry:
             self._entries[path] = self._entries.get(path, 0) + 1
+            # An error may concern the array as a whole, such as too many entries, or this entry.
             self._note(path, start)
             path = self._latest(path)
             self._take("]")
@@ -68,6 +71,7 @@ class _Scan:
         return path
 
     def _latest(self, path: KeyPath) -> KeyPath:
+        # TOML 1.0: [a.b] after [[a]] is a table in the last entry of a.
         return (*path, self._entries[path] - 1) if path in self._entries else path
 
     def _pair(self, table: KeyPath) -> None:
@@ -89,6 +93,7 @@ class _Scan:
                 parts.append(bare[0])
             else:
                 quoted = self._take_text()
+                # `tomllib` resolves the escapes.
                 parts.extend(tomllib.loads(f"{quoted} = 0"))
             if not self._take("."):
                 return parts
@@ -134,4 +139,5 @@ class _Scan:
         return self._at < len(self._text)
 
     def _note(self, path: KeyPath, at: int) -> None:
+        # Several headers or dotted keys may mention one table: the first mention counts.
         self.lines.setdefault(path, bisect_left(self._ends, at) + 1)

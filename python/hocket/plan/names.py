@@ -55,8 +55,8 @@ class Names:
     nic: NicFile | None = None
     study: StudyKey | None = None
 
-    def others(self) -> Iterator[tuple[str, str]]:
-        """Every other name, and the unit of a number under it; empty if it is the key's own."""
+    def aliases(self) -> Iterator[tuple[str, str]]:
+        """Every name besides the key, and the unit of a number under it; empty if the key's unit applies."""
         if self.paper is not None:
             yield self.paper, ""
         for each in (self.nic, self.study):
@@ -64,7 +64,7 @@ class Names:
                 yield each.name, each.unit
 
     def spellings(self, key: str) -> dict[str, Spelling]:
-        """By each other name, how its value becomes a value of `key`."""
+        """By name besides the key, how its value becomes a value of `key`."""
         found = {}
         if self.paper is not None:
             found[self.paper] = Spelling(key, lambda value: value)
@@ -141,6 +141,7 @@ def nic_share(name: str, unit: str, parts: int, least: int = 0) -> NicFile:
 
 def nic_complement(name: str) -> NicFile:
     """1 − the number ÷ 1024."""
+    # The NIC's number is the weight of the old alpha, the paper's g that of the new sample.
     return NicFile(
         name,
         "1 - g, of 1024",
@@ -163,4 +164,5 @@ def nic_power_of_two(name: str) -> NicFile:
 
 
 def _zero_is_off(read: Callable[[object], object]) -> Callable[[object], object]:
+    # False equals 0 in Python, but is no number in a file.
     return lambda value: "off" if value == 0 and not isinstance(value, bool) else read(value)

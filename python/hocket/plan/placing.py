@@ -35,9 +35,11 @@ def placement_mistakes(plan: PlanTables) -> Iterator[Mistake]:
         if job.placement is not None:
             yield from placements.mistakes(job, job.placement, path)
         elif job.training is not None:
+            # Without a placement, a training job gets all GPUs of the fabric.
             hosts = plan.fabric.gpus()
             yield from placements.reach_mistakes(hosts, path)
             yield from _rank_mistakes(job, hosts, path)
+        # A job needs no placement if every candidate places it.
         elif not plan.candidates or any(job.name not in each.placement for each in plan.candidates):
             yield path, "is missing; on a [fabric] each job needs the hosts of its workers"
     for index, candidate in enumerate(plan.candidates):
@@ -75,6 +77,7 @@ class _Placements:
     def reach_mistakes(self, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         """An error for each host that the first of `hosts` cannot reach."""
         islands = self.topology.islands
+        # Islands partition the nodes, so it suffices to compare each host with the first.
         for index, host in enumerate(hosts):
             if islands[host] != islands[hosts[0]]:
                 yield (*path, index), f"{shown(host)} has no path to {shown(hosts[0])}"
@@ -110,6 +113,7 @@ class _Placements:
 
     def _demand_mistakes(self, job: Job, hosts: tuple[str, ...], path: KeyPath) -> Iterator[Mistake]:
         nics = self.topology.nic_rates_bps
+        # All edges of a ring move at one rate, which the slowest NIC limits.
         slowest = min(hosts, key=lambda host: nics[host])
         if (job.period_ps is None or job.up is None) if job.workload is None else job.batch_size is None:
             # Missing keys are reported by the checks of the job itself, as is the error suppressed below.
@@ -121,6 +125,7 @@ class _Placements:
         if job.nic_bps is not None and job.nic_bps > nics[slowest]:
             limit = f"the {format_rate(nics[slowest])} of the NIC of {shown(slowest)}"
             yield path, f"the job's nic of {format_rate(job.nic_bps)} is above {limit}"
+            # The demand follows from this rate: an error about it would have the same cause.
             return
         if job.workload is not None:
             yield from ((path, f"the job's pad_to of {text}") for text in padding_mistakes(job, profiles))
@@ -162,6 +167,7 @@ def _gpu_mistakes(plan: PlanTables, job: Job, path: KeyPath) -> Iterator[Mistake
     hosts = plan.fabric.nic_rates_bps() if plan.fabric and job.gpus else {}
     for index, gpu in enumerate(job.gpus):
         match = _GPU.fullmatch(gpu)
+        # `[^:]` also matches control characters, which no `Name` of a host contains.
         if match is None or not gpu.isprintable():
             yield (*path, "gpus", index), f'must be a host and a number such as "s1:0": got {shown(gpu)}'
         elif job.placement and match["host"] not in job.placement:

@@ -13,7 +13,7 @@ from hocket.plan.hardware import Host, Switch
 from hocket.plan.job import Job
 from hocket.plan.link import Link
 from hocket.plan.run import Compat, RunSettings
-from hocket.plan.schema import Table, Words, constructor, counted
+from hocket.plan.schema import Table, Unquoted, constructor, counted
 from hocket.plan.table_errors import KeyPath, TableError, spelt
 from hocket.plan.tables import Candidate, Change, PlanTables
 from hocket.profiles import WorkloadProfile
@@ -24,6 +24,7 @@ from hocket.units import (
 )
 
 
+# Protocols, because `hocket.compat`, which gives the answers, imports this package.
 class ShiftedJob(Protocol):
     """A job of an answer: its time-shift, and the batch size chosen if there were several."""
 
@@ -102,7 +103,8 @@ class Plan(PlanTables):
         """
         chosen = self._chosen(answer)
         shifts = {each.name: each for each in answer.jobs}
-        for name in shifts.keys() - {job.name for job in self.jobs}:
+        names = {job.name for job in self.jobs}
+        for name in (name for name in shifts if name not in names):
             raise InputError(f"the answer is about a job {shown(name)}, and the plan has none of that name")
         jobs = []
         for job in self.jobs:
@@ -114,6 +116,7 @@ class Plan(PlanTables):
             if chosen is not None and job.name in chosen.placement:
                 job = job.replace(placement=chosen.placement[job.name])
             jobs.append(job)
+        # With the placement of one candidate in the jobs, there is nothing left to choose from.
         return self.replace(jobs=jobs, candidates=None if chosen else self.candidates or None)
 
     def _chosen(self, answer: Answer) -> Candidate | None:
@@ -154,7 +157,7 @@ class Plan(PlanTables):
             where = f"a fabric of {counted(len(self.fabric.gpus()), 'host')}"
         if self.name is not None:
             yield None, self.name
-        yield None, Words(f"{counted(len(self.jobs), 'job')} on {where}")
+        yield None, Unquoted(f"{counted(len(self.jobs), 'job')} on {where}")
 
     def resolved(self, placement: Mapping[str, Sequence[str]] | None = None) -> dict[str, Any]:
         """The plan with all defaults and each job's profiles with their sources, ready for JSON.
@@ -163,12 +166,13 @@ class Plan(PlanTables):
         `defaults` lists every key that was not given, its value and its source.
         """
         written: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # It may be given in [link] instead of [compat].
+        # `precision_deg` may be given in [link] instead of [compat].
         written["compat"]["precision_deg"] = self.precision_deg
         for job, table in zip(self.jobs, written["jobs"], strict=True):
             if job.training is None:
                 table["profiles"] = [_written_profile(each) for each in self.profiles_of(job, placement)]
         written["defaults"] = list(defaults_in((), self))
+        # This default depends on `until`, so it belongs to no field.
         if self.run.iterations is None and self.iterations is not None:
             written["run"]["iterations"] = self.iterations
             source = "HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations"

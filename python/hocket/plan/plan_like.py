@@ -8,6 +8,7 @@ from hocket.plan.plan import Plan
 from hocket.plan.reading import load_plan, parse_plan
 
 
+# `isinstance` only checks for the attribute `plan`, which neither a path nor a mapping has.
 @runtime_checkable
 class HasPlan(Protocol):
     """An answer that has a plan to run, such as that of `hocket.compatibility`."""

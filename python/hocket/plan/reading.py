@@ -66,6 +66,7 @@ def read_tables(path: str | Path, contents: str = _CONTENTS_OF_A_PLAN) -> Tables
         tables = (read_json if is_json else _read_toml)(text)
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply to be a plan") from None
+    # Besides an `InputError`, this is what Python raises for an integer of more than 4,300 digits.
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
     directory = Path() if path == STANDARD_INPUT else path.parent

@@ -32,7 +32,8 @@ class Compat(Table):
     )
     """Largest relative change of a period that makes periods fit on one circle."""
     loops: Literal["discard", "solve"] = default("discard", "NSDI'24 Algorithm 2, line 15")
-    """A candidate whose loops do not close: `"discard"` or `"solve"`."""
+    """A candidate in which the time-shifts around a loop of links disagree: `"discard"` it, or `"solve"` the
+    jobs of the loop together."""
     joint: StrictBool = default(False, "NSDI'24 §4.1 calls the cluster-wide form not scalable: on request")
     """On a fabric, one circle for all jobs that share a link or a GPU anywhere. Several batch sizes or
     shared GPUs turn it on."""

@@ -29,13 +29,14 @@ from hocket.units import LARGEST, Quantity, format_bytes, parse_bytes, shown
 
 P = ParamSpec("P")
 
+# The `repr` of a table is one line, in which a longer list is shown as its number of entries.
 _MOST_LISTED = 4
 
 AS_SHORT_AS_FILES = "as short as files"
 """The context of a dump that writes a table with only a name as the name itself."""
 
 
-class Words(str):
+class Unquoted(str):
     """Text that the `repr` of a table shows without quotes."""
 
     __slots__ = ()
@@ -67,6 +68,7 @@ class Table(BaseModel):
         """The given keys in the form of the constructor: tables as objects, quantities as text."""
         fields = type(self).model_fields
         given = [name for name in fields if name in self.model_fields_set and getattr(self, name) is not None]
+        # Tables stay objects: as text, they would lose the directory of their relative paths.
         tables = {name for name in given if any(tables_in(fields[name].annotation))}
         texts = self.model_dump(mode="json", by_alias=False, include=self.model_fields_set - tables)
         return {
@@ -103,14 +105,14 @@ def counted(number: int, one: str, several: str = "") -> str:
 def _brief(value: object) -> object:
     match value:
         case str():
-            return Words(shown(value))
+            return Unquoted(shown(value))
         case list() | tuple() if len(value) <= _MOST_LISTED and all(isinstance(each, str) for each in value):
             return value
         case dict() if len(value) == 1:
             ((key, only),) = value.items()
             return {key: _brief(only)}
         case list() | tuple() | dict():
-            return Words(f"<{counted(len(value), 'entry', 'entries')}>")
+            return Unquoted(f"<{counted(len(value), 'entry', 'entries')}>")
         case _:
             return value
 
@@ -127,6 +129,7 @@ def constructor(signature: Callable[P, None]) -> Callable[P, None]:
     def construct(*values: P.args, **keys: P.kwargs) -> None:
         taken: tuple[Any, ...] = values
         table, *placed = taken
+        # `zip` below would silently drop what is too much.
         if len(placed) > len(positional):
             places = ", ".join(positional) or "nothing"
             raise TypeError(
@@ -146,6 +149,7 @@ def _positional(init: Callable[..., None]) -> list[str]:
     return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
 
 
+# For `help` and editors: `inspect` shows only `**keys`.
 def _spelt_out(init: Callable[..., None]) -> inspect.Signature:
     """The signature of `init`, with the keys of `**keys: Unpack[TypedDict]` as separate parameters."""
     signature = inspect.signature(init)
@@ -183,6 +187,7 @@ def respelt(given: object, spellings: Mapping[str, Spelling]) -> object:
         spelling = spellings.get(key) or Spelling(key, lambda value: value)
         first = spelt_as.setdefault(spelling.key, key)
         if first != key:
+            # Neither name takes precedence, even if both have the same value.
             mistakes.append(((key,), f"means the same as {first}; give one of them"))
             continue
         try:
@@ -233,6 +238,7 @@ def source_of(table: Table, name: str) -> str:
 
 def number(value: object) -> float:
     """`value` if it is a finite number. Raises `InputError` for anything else."""
+    # As in `integer`, true and false are not numbers here.
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"must be a number: got {shown(value)}")
     if not abs(value) <= LARGEST:  # false for NaN, too

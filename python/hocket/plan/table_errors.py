@@ -17,13 +17,14 @@ Mistake: TypeAlias = tuple[KeyPath, str]
 MOST_MISTAKES_SHOWN = 20
 """The most lines of an `InputError`, about a screenful; the other mistakes are only counted."""
 
+# `MOST_MISTAKES_SHOWN` comparisons with this many names take about a second.
 _MAX_COMPARED = 20_000
 _MISSING = "is missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
-_OTHER_WORDS = {"model": "workload", "workload": "model"}
-"""Keys with the same meaning in a plan and in a cluster trace, each by the other."""
+_COUNTERPARTS = {"model": "workload", "workload": "model"}
+"""Keys with the same meaning in a plan and in a cluster trace, each with its name in the other file."""
 
 
 class KeyLines(Protocol):
@@ -148,9 +149,9 @@ class _UnknownKeys:
         """
         given, table = str(path[-1]), _table_at(path[:-1], self._table)
         known = [field.alias or name for name, field in table.model_fields.items()]
-        other = _OTHER_WORDS.get(given)
-        if other in known:
-            self.meant.add((*path[:-1], other))
+        counterpart = _COUNTERPARTS.get(given)
+        if counterpart in known:
+            self.meant.add((*path[:-1], counterpart))
             return "is not a known key; a plan calls it 'workload', a cluster trace 'model'"
         matches = get_close_matches(given, known, n=1)
         self.meant.update((*path[:-1], match) for match in matches)

@@ -46,7 +46,7 @@ class Change(Table):
     down: StrictBool | None = None
     """True: the link fails, and flows take other paths or wait. False: it comes back."""
     rate_bps: PositiveRateBps | None = Field(default=None, alias="rate")
-    """Instead of `down`: its rate from then on, at most its own."""
+    """Instead of `down`: rate of the link from then on, at most its rate in the fabric."""
 
     @constructor
     def __init__(
@@ -65,8 +65,8 @@ class Candidate(Table):
     name: Name
     """Unique name of the candidate."""
     placement: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_PLACES)]]
-    """Hosts by job name. A job that is not in it stays at its own `placement`; a workload without
-    `workers` has as many as it has hosts here."""
+    """Hosts by job name. A job that is not listed stays at its own `placement`; a workload without `workers`
+    has one on each of its hosts here."""
 
     @constructor
     def __init__(self, name: str, placement: Mapping[str, Sequence[str]]) -> None: ...
@@ -133,6 +133,7 @@ class PlanTables(Table):
         Raises `InputError` as `Job.profiles` does.
         """
         places = (placement or {}).get(job.name) or job.placement or self._first_places(job)
+        # Without a fabric, the capacity of the one link stands for the rate of the NICs.
         if self.link is not None:
             return job.profiles(nic_bps=self.link.capacity_bps)
         if job.workload is None or places is None:
@@ -187,7 +188,7 @@ class PlanTables(Table):
         return self.run.iterations
 
     def iterations_of(self, job: Job) -> int | None:
-        """The number of iterations after which `job` leaves, or `None` if it has none of its own."""
+        """The number of iterations after which `job` leaves; `None` if that of the run applies."""
         is_open = self.run.iterations is None and self.run.until_ps is None
         if job.iterations is None and job.training is not None and is_open:
             return DEFAULT_TRAINING_ITERATIONS

@@ -191,7 +191,7 @@ class Training(Table):
     roofline: RooflineTable | None = None
     """With `chakra`: limits of the GPU, for computes without a duration."""
     simai: FilePath | None = None
-    """A workload file of SimAI or AICB. With fewer GPUs than the file says, there are fewer replicas."""
+    """A workload file of SimAI or AICB. With fewer GPUs than in the file, there are fewer replicas."""
 
     @constructor
     def __init__(
@@ -327,11 +327,11 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             )
         places.setdefault(each.name, index)
     names = Suggestions(places)
-    circle = _circle(operations)
-    if circle is not None:
+    cycle = _cycle(operations)
+    if cycle is not None:
         yield (
-            ("operations", places[circle[0]], "after"),
-            f"{shown(circle[0])} waits for itself: {' → '.join(shown(name) for name in circle)}",
+            ("operations", places[cycle[0]], "after"),
+            f"{shown(cycle[0])} waits for itself: {' → '.join(shown(name) for name in cycle)}",
         )
     for index, each in enumerate(operations):
         path: KeyPath = ("operations", index)
@@ -346,17 +346,17 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             if name not in places:
                 hint = names.closest(name)
                 yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
-            # In a circle some operation always comes too late: the circle itself is the error to report.
-            elif places[name] >= index and circle is None:
+            # In a cycle, some operation always comes too late: the cycle itself is the error to report.
+            elif places[name] >= index and cycle is None:
                 yield (
                     (*path, "after", number),
                     f"{shown(name)} does not come before {shown(each.name)} in the program",
                 )
 
 
-def _circle(operations: tuple[OperationTable, ...]) -> list[str] | None:
-    """The names of operations that wait for each other in a circle, first and last the same; `None` if there
-    is none.
+def _cycle(operations: tuple[OperationTable, ...]) -> list[str] | None:
+    """The names of operations that wait for each other in a cycle, first and last the same; `None` if there
+    is no cycle.
     """
     try:
         TopologicalSorter({each.name: each.after for each in operations}).prepare()

@@ -25,6 +25,7 @@ def write_plan(plan: Plan, path: Path, *, comment: str = "", replace: bool = Fal
     Raises `InputError` as `check_plan_file` does, and if the plan names files by relative paths and `path` is
     in another directory, from which they would lead nowhere.
     """
+    # Again, even if a command has checked before its work: the file may have been written in the meantime.
     check_plan_file(path, replace=replace)
     home = plan.directory.resolve()
     if plan.files() and path.parent.resolve() != home:

@@ -148,18 +148,28 @@ def find_iterations(series: CounterSeries) -> Iterations:
     best = smallest_alike_parts(search, shortest_of_the_best(followed), followed)
     if search is series:
         return best
-    return track(series, grid_of(series), best.period_s) or best
+    whole = track(series, grid_of(series), best.period_s)
+    if whole is not None:
+        return whole
+    # Iterations of the middle alone, whose times are counted from its own first reading.
+    skipped_s = series.time_s[first_of_middle(series, SEARCH_READINGS)]
+    return replace(best, start_s=best.start_s + skipped_s)
 
 
 def middle_of(series: CounterSeries, readings: int) -> CounterSeries:
     """At most this many readings from the middle of the series."""
     if series.time_s.size <= readings:
         return series
-    first = (series.time_s.size - readings) // 2
+    first = first_of_middle(series, readings)
     time_s = series.time_s[first : first + readings]
     total = series.total_bytes[first : first + readings]
     known = series.known[first : first + readings - 1]
     return CounterSeries(series.source, series.column, time_s - time_s[0], total - total[0], known)
+
+
+def first_of_middle(series: CounterSeries, readings: int) -> int:
+    """The index of the first of this many readings in the middle of the series."""
+    return (series.time_s.size - readings) // 2
 
 
 def grid_of(series: CounterSeries) -> Grid:

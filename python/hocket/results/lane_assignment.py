@@ -19,6 +19,7 @@ class Lanes:
         """The lane for the span from `start` to `end`. Spans must come in the order of their starts."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
+        # If no lane is free, the lanes from 0 on are all busy, and the next number is their count.
         lane = heapq.heappop(self._free) if self._free else len(self._busy)
         heapq.heappush(self._busy, (end, lane))
         return lane

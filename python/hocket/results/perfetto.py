@@ -77,6 +77,7 @@ def perfetto(run: Run, path: str | Path) -> Path:
         with path.open("w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit": "ns", "traceEvents": [')
             separator = "\n"
+            # Event by event, since a run may have more of them than fit into memory as JSON objects.
             for event in _events(run):
                 file.write(separator + json.dumps(event, ensure_ascii=False))
                 separator = ",\n"
@@ -155,11 +156,11 @@ def _pauses(run: Run) -> Iterator[Event]:
             yield _slice(threads[name], "paused", start_s, end_s)
 
 
-def _counters(run: Run, table: str, time: str, of: str, value: str, track: str) -> Iterator[Event]:
+def _counters(run: Run, table: str, time: str, owner: str, value: str, track: str) -> Iterator[Event]:
     # The flow engine records rates of jobs, the packet engine rates of flows: only one has the column.
-    if table not in run.tables or not {time, of} <= set(run.tables[table].columns):
+    if table not in run.tables or not {time, owner} <= set(run.tables[table].columns):
         return
-    for at_s, name, number in _rows(run, table, time, of, value):
+    for at_s, name, number in _rows(run, table, time, owner, value):
         yield {"ph": "C", "tid": 0, "name": track.format(name), "ts": _us(at_s), "args": {value: number}}
 
 

@@ -1,6 +1,6 @@
-"""What a run leaves behind: tables with units in their column names, and a manifest that says what ran.
+"""The results of a run: tables with units in their column names, and a manifest that describes the run.
 
-A directory of a run holds one Parquet file per table and `manifest.json`.
+The directory of a run contains one Parquet file per table, and `manifest.json`.
 """
 
 import json
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from hocket import _hocket
 
 MANIFEST = "manifest.json"
-# Counted up when columns change their names or meanings.
+# Incremented when columns change their names or meanings, so that older runs are refused and not misread.
 _FORMAT = 2
 
 
 @dataclass(frozen=True, repr=False)
 class Run(Displayed):
-    """The tables and the manifest of one simulated run.
+    """The tables and the manifest of one run.
 
-    Which `tables` there are depends on the engine and on what was recorded; `to_arrow()` of each gives a
-    pyarrow table. `manifest["status"]` is `complete`, `interrupted` (then the tables hold what was finished
-    by then), or `failed` where a check of the run itself did not hold.
+    Which `tables` exist depends on the engine and on what was recorded; `to_arrow()` of each gives a pyarrow
+    table. `manifest["status"]` is `complete`, `interrupted` (the tables then cover what was finished by
+    then), or `failed` if a self-check of the run failed or, on a testbed, a worker was lost.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -45,26 +45,27 @@ class Run(Displayed):
         return bool(self.manifest["status"] == "interrupted")
 
     def __repr__(self) -> str:
-        of, manifest = self._title(), self.manifest
+        title, manifest = self._title(), self.manifest
         under = f" under {manifest['scheduler']}" if "scheduler" in manifest else ""
         engine = f" on the {manifest['engine']} engine" if "engine" in manifest else ""
         nouns = [name for name in ("jobs", "iterations") if name in self.tables]
         rows = [counted(self.height(noun), noun.removesuffix("s")) for noun in nouns]
-        said = ", ".join((manifest["status"], *rows, counted(len(self.tables), "table")))
-        return on_one_line(f"Run{of}{under}{engine}: {said}")
+        summary = ", ".join((manifest["status"], *rows, counted(len(self.tables), "table")))
+        return on_one_line(f"Run{title}{under}{engine}: {summary}")
 
     def _title(self) -> str:
-        """Of what it is, if that has a name."""
+        """` of NAME` if its plan or study has a name, else empty."""
         name = self.manifest.get("plan", {}).get("name") or self.manifest.get("study")
         return "" if name is None else f" of {brief(name)}"
 
     def height(self, name: str) -> int:
-        """The rows of a table; one that is not in memory is not read for it."""
+        """The number of rows of a table, which is not read for this if it is on disk."""
         tables = self.tables
         return tables.height(name) if isinstance(tables, _Stored) else tables[name].height
 
     def write(self, directory: str | Path) -> Path:
-        """Writes the run into `directory`, made if need be, in place of any run there; returns it.
+        """Writes the run to `directory`, which is created if missing, and returns the directory. A run there
+        is replaced.
 
         Raises `InputError` if it cannot be written.
         """
@@ -76,21 +77,23 @@ class Run(Displayed):
 
     @classmethod
     def read(cls, directory: str | Path) -> "Run":
-        """The run that was written into `directory`. Each table is read when it is first looked at.
+        """The run in `directory`. Each table is read on first access.
 
-        Raises `InputError` if there is none.
+        Raises `InputError` if there is no run, or one in the format of another version of Hocket.
         """
         directory = Path(directory)
         try:
             manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
             if not (isinstance(manifest, dict) and "status" in manifest):
-                raise ValueError(f"{MANIFEST} says nothing about a status")
+                raise ValueError(f"{MANIFEST} has no status")
             heights = _table_heights(manifest.pop("tables", None))
-            if (found := manifest.pop("format", 1)) != _FORMAT:
+            # Manifests of format 1 do not state it.
+            if (written := manifest.pop("format", 1)) != _FORMAT:
                 raise ValueError(
-                    f"its tables have format {found!r}, of Hocket {manifest.get('hocket_version', '?')}; "
+                    f"its tables have format {written!r}, of Hocket {manifest.get('hocket_version', '?')}; "
                     f"this version reads format {_FORMAT}: run it again"
                 )
+            # A missing or damaged file is an error here, not at the first access to its table.
             for name in heights:
                 parquet.read_schema(_parquet(directory, name))
         except (OSError, ValueError) as error:
@@ -99,15 +102,15 @@ class Run(Displayed):
 
 
 class RunWriter:
-    """Writes a run while it goes on, so that its tables need not fit into memory.
+    """Writes the tables of a run while it is simulated, so that they need not fit into memory.
 
-    Rows are appended to the tables in any order of tables. The directory is a run once `finish` has written
-    the manifest; whatever run was there before is not one from the beginning on. Use it as a context: files
-    are closed at its end, whatever happens.
+    Rows are appended to any table at any time. The directory contains a run only once `finish` has written
+    the manifest; a previous run is removed at the start. Use it as a context manager, which closes all files
+    even after an error.
     """
 
     def __init__(self, directory: str | Path) -> None:
-        """Makes `directory` if need be and takes a run that is there away.
+        """Creates `directory` if missing, and removes an existing run.
 
         Raises `InputError` if it cannot be written.
         """
@@ -116,7 +119,7 @@ class RunWriter:
         self._rows: dict[str, int] = {}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._take_away()
+            self._remove_previous()
         except OSError as error:
             raise self._unwritable(error) from None
 
@@ -147,7 +150,7 @@ class RunWriter:
         """
         try:
             self._close()
-            # The manifest comes last: where it is, the tables are whole.
+            # The manifest comes last, so that a directory with one has complete tables.
             text = json.dumps({**manifest, "format": _FORMAT, "tables": self._rows}, indent=2)
             (self.directory / MANIFEST).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
@@ -160,6 +163,7 @@ class RunWriter:
                 path = _parquet(self.directory, name)
                 self._writers[name] = _writer(path, table.schema)
                 self._rows[name] = 0
+            # A batch without rows only declares the columns, but would become a row group of the file.
             if table.num_rows > 0:
                 self._writers[name].write_table(table)
         except OSError as error:
@@ -170,13 +174,15 @@ class RunWriter:
         for writer in self._writers.values():
             writer.close()
 
-    def _take_away(self) -> None:
+    def _remove_previous(self) -> None:
         try:
+            # Only files that the manifest names: others in the directory are not Hocket's.
             names = list(
                 _table_heights(json.loads((self.directory / MANIFEST).read_text(encoding="utf-8"))["tables"])
             )
         except (OSError, ValueError, KeyError, TypeError):
             names = []
+        # The manifest goes first, so that a directory with one has complete tables.
         (self.directory / MANIFEST).unlink(missing_ok=True)
         for name in names:
             _parquet(self.directory, name).unlink(missing_ok=True)
@@ -186,7 +192,7 @@ class RunWriter:
 
 
 class _Stored(Mapping[str, pl.DataFrame]):
-    """The tables of a directory, each read when it is first looked at."""
+    """The tables of a directory, each read on first access."""
 
     def __init__(self, directory: Path, heights: Mapping[str, int]) -> None:
         self._directory = directory
@@ -197,10 +203,11 @@ class _Stored(Mapping[str, pl.DataFrame]):
         table = self._tables[name]
         if table is None:
             path = _parquet(self._directory, name)
+            # The path of a directory may contain characters of patterns, such as brackets.
             table = self._tables[name] = pl.read_parquet(path, glob=False)
         return table
 
-    # The mixin's reads the table.
+    # `Mapping.__contains__` would read the table.
     def __contains__(self, name: object) -> bool:
         return name in self._tables
 
@@ -211,13 +218,13 @@ class _Stored(Mapping[str, pl.DataFrame]):
         return len(self._tables)
 
     def height(self, name: str) -> int:
-        """The rows of a table, as the manifest counts them."""
+        """The number of rows of a table, from the manifest."""
         return self._heights[name]
 
 
 def check_replaceable(directory: Path, replace: bool, **same: object) -> None:
-    """Raises `InputError` if `directory` holds a run, unless that is to be replaced, or its manifest has the
-    `same` values: then the new run has the same tables, and nothing is lost.
+    """Raises `InputError` if `directory` contains a run, unless `replace` is true or the run's manifest has
+    all values in `same`, so that the new run has the same tables and nothing is lost.
     """
     if replace or not (directory / MANIFEST).exists():
         return
@@ -225,17 +232,17 @@ def check_replaceable(directory: Path, replace: bool, **same: object) -> None:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         manifest = None
+    # Through JSON, like the manifest, so that tuples compare equal to lists.
     wanted = json.loads(json.dumps(same))
     if wanted and isinstance(manifest, dict) and {**manifest, **wanted} == manifest:
         return
-    raise InputError(f"{directory}: holds another run; --force replaces it, --out DIR writes elsewhere")
+    raise InputError(f"{directory}: contains another run; --force replaces it, --out DIR writes elsewhere")
 
 
 def _writer(path: Path, schema: pa.Schema) -> parquet.ParquetWriter:
-    """Names of jobs and links repeat; numbers hardly do, and a dictionary of them costs more than all else.
-    Split by byte, floats compress better and faster: ten million rows take a third of the time.
-    """
+    # Names of jobs and links repeat, but numbers hardly do: their dictionaries would take most of the time.
     names = [field.name for field in schema if pa.types.is_string(field.type)]
+    # Split by byte, floats compress better and faster: ten million rows take a third of the time.
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
     return parquet.ParquetWriter(
         path, schema, compression="zstd", use_dictionary=names, use_byte_stream_split=floats
@@ -247,20 +254,22 @@ def _parquet(directory: Path, name: str) -> Path:
 
 
 def _table_heights(tables: object) -> dict[str, int]:
-    """What a manifest says about tables: their rows, by name."""
+    """The number of rows by table, from a manifest. Raises `ValueError` if it has none."""
+    # Names become paths of files to read and delete, which must not lead out of the directory.
     if not (isinstance(tables, dict) and all(name.isidentifier() for name in tables)):
-        raise ValueError(f"{MANIFEST} does not say which tables there are")
+        raise ValueError(f"{MANIFEST} does not list the tables")
     return tables
 
 
 def frame(columns: "Mapping[str, _hocket._Column]") -> pl.DataFrame:
-    """A table from the buffers that the engines return, by name of column."""
+    """A table from the buffers that the engines return, by column."""
     return pl.DataFrame([_series(name, column) for name, column in columns.items()])
 
 
 def _series(name: str, column: "_hocket._Column") -> pl.Series:
     values = pl.Series(name, np.frombuffer(column["buffer"], dtype=column["dtype"]))
     if column["dictionary"] is None:
+        # The buffers have no nulls; engines write NaN for a value that does not exist.
         return values.fill_nan(None) if values.dtype.is_float() else values
     return pl.Series(name, column["dictionary"], dtype=pl.String).gather(values).rename(name)
 
@@ -268,11 +277,11 @@ def _series(name: str, column: "_hocket._Column") -> pl.Series:
 def _array(column: "_hocket._Column") -> pa.Array:
     values = pa.array(np.frombuffer(column["buffer"], dtype=column["dtype"]), from_pandas=True)
     words = column["dictionary"]
-    # As polars has text: rows are written alike, whether they come from an engine or from a frame.
+    # The text type of polars, so that rows from an engine and from a frame have one schema.
     return values if words is None else pa.array(words, pa.large_string()).take(values)
 
 
 def peak_rss_mb() -> float:
-    """The most memory that this process has had, in megabytes."""
-    # Linux counts in kibibytes.
+    """The peak resident memory of this process, in megabytes."""
+    # getrusage(2): Linux counts in kibibytes.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

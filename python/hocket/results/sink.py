@@ -1,4 +1,4 @@
-"""Where the rows of a run go while it goes on."""
+"""Destinations for the rows of a run: this memory, or the files of `RunWriter`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
@@ -10,7 +10,7 @@ from hocket.results import Run, frame
 
 
 class Sink(Protocol):
-    """Where rows go while a run goes on, and the manifest at its end."""
+    """Takes the rows during a run, and the manifest at its end."""
 
     def append(self, name: str, columns: "Mapping[str, _hocket._Column]") -> None:
         """Takes rows of one table, as the engines return them."""
@@ -19,7 +19,7 @@ class Sink(Protocol):
         """Takes rows of one table."""
 
     def finish(self, manifest: Mapping[str, Any]) -> Run:
-        """The run."""
+        """Returns the run."""
 
 
 class Memory:
@@ -44,15 +44,16 @@ class Memory:
         self._parts.setdefault(name, []).append(frame)
 
     def finish(self, manifest: Mapping[str, Any]) -> Run:
-        """The run."""
+        """Returns the run."""
         return Run(self.take_tables(), dict(manifest))
 
     def take_tables(self) -> dict[str, pl.DataFrame]:
-        """The rows so far by name of table; they are kept no longer."""
+        """Removes the rows so far and returns them, by name of table."""
         return {name: _whole(self._parts.pop(name)) for name in list(self._parts)}
 
 
 def _whole(parts: "Sequence[pl.DataFrame | Mapping[str, _hocket._Column]]") -> pl.DataFrame:
+    # Batches without rows only declare the columns, for which one of them is enough.
     filled = [part for part in parts if _has_rows(part)] or parts[:1]
     return pl.concat([part if isinstance(part, pl.DataFrame) else frame(part) for part in filled])
 

@@ -80,19 +80,17 @@ def columns_of(run: Run, table: str, *columns: str) -> pl.DataFrame | None:
 def job_summary(run: Run) -> pl.DataFrame:
     """A row per job, in the order of the plan, with the columns `JOB_COLUMNS`.
 
-    - `training` tells whether the job is a program of operations and not a profile of Up phases. Only
-    training
-      jobs have `ranks`.
+    - `training` is true for a program of operations, and false for a profile of Up phases. Only training jobs
+      have `ranks`.
     - `compute_s` and `communication_s` are means that add up to `mean_iteration_s`. The latter is exposed
       communication of a training job, and the time in Up phases of a profile. In a cluster, iterations also
       include the wait for a slot, `delayed_s`. Times are null if no iteration was finished.
     - `slowest_rank` is the rank with the longest mean computation, as `RANK (HOST)`, and `imbalance` its
       computation ÷ the mean over ranks.
     - On the packet engine, `policy` is the congestion control, and `policy_acted` counts its rate cuts. On
-    the
-      flow engine, `policy` is the share, and `policy_acted` counts how often weight or priority decided on a
-      full link.
-    - `marks` and `cnps` count those of the job's messages on the packet engine; null on the flow engine.
+      the flow engine, `policy` is the share, and `policy_acted` counts how often weight or priority decided
+      on a full link.
+    - `marks` and `cnps` are totals over the job's messages on the packet engine; null on the flow engine.
     """
     jobs = columns_of(run, "jobs", "job", "iterations", *_TIMES)
     if jobs is None:
@@ -159,6 +157,7 @@ def _ranks(run: Run) -> pl.DataFrame:
     return (
         ranks.group_by("job", "rank", "host")
         .agg(compute.mean())
+        # `arg_max` returns the first of several equally slow ranks, which must not depend on the grouping.
         .sort("job", "rank")
         .group_by("job")
         .agg(ranks=pl.len(), slowest_rank=slowest, imbalance=imbalance.fill_null(1.0))

@@ -1,4 +1,4 @@
-"""Times in result tables: seconds, of which the engines' whole picoseconds can be had back."""
+"""Converts the seconds in result tables back to the engines' whole picoseconds."""
 
 import polars as pl
 
@@ -6,7 +6,8 @@ from hocket.profiles import PS_PER_S
 
 
 def in_ps(column: str) -> pl.Expr:
-    """A column of seconds in whole picoseconds: exact up to 4,500 s, where 64-bit floats get too coarse.
+    """A column of seconds in whole picoseconds: exact below 4,096 s. Above, neighbouring 64-bit floats are
+    0.9 ps apart, and rounding to them may change the last picosecond.
 
     >>> pl.DataFrame({"end_s": [0.3]}).select(in_ps("end_s")).item()
     300000000000

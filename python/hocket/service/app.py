@@ -51,7 +51,9 @@ def _without_service() -> FastAPI:
         lifespan=_lifespan,
         docs_url=None,  # FastAPI's page loads scripts from a CDN
         redoc_url=None,
+        # Clients of the service follow no redirects, which could lead their token elsewhere.
         redirect_slashes=False,
+        # A model that is both received and returned has one entry in the schema.
         separate_input_output_schemas=False,
     )
     app.include_router(router)
@@ -66,10 +68,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     background.add_done_callback(partial(_report_end, app.state.service))
     yield
     background.cancel()
+    # Until the task has ended the process of its solver.
     await asyncio.gather(background, return_exceptions=True)
 
 
 def _report_end(service: Service, task: "asyncio.Task[None]") -> None:
+    # An exception in a task is silent until somebody awaits it, and nobody does while the service runs.
     if not task.cancelled() and task.exception() is not None:
         service.failure = "solving has stopped, and slots no longer change; restart the service"
         _LOG.error(service.failure, exc_info=task.exception())
@@ -97,6 +101,7 @@ def _add_error_handlers(app: FastAPI) -> None:
         if route is None or error.status_code == 405:
             # Starlette raised it, because no route matches.
             reason = f"{request.method} {shown(request.url.path)} is not in this API; see /docs"
+            # Starlette's own header names the methods of only one of the routes at this path.
             methods = [] if route is None else _methods(route.path)
             headers = {"Allow": ", ".join(methods)} if methods else error.headers
             return JSONResponse({"error": reason}, error.status_code, headers)
@@ -118,6 +123,7 @@ def _methods(path: str) -> list[str]:
 def _schema(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+        # `routes` parses these bodies itself, so FastAPI does not know their models.
         _, definitions = models_json_schema(
             [(Registration, "validation"), (Report, "validation")],
             ref_template="#/components/schemas/{model}",

@@ -32,7 +32,8 @@ class Client:
         if (
             parts.scheme not in ("http", "https")
             or not parts.hostname
-            or (port is None and ":" in parts.netloc)
+            # A port that is no number; the colons of an IPv6 address stand in brackets.
+            or (port is None and ":" in parts.netloc.rpartition("]")[2])
         ):
             raise InputError(f"--service: must be a URL such as {DEFAULT_URL}: got {shown(url)}")
         self._url = url.rstrip("/")
@@ -60,6 +61,7 @@ class Client:
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
+            # Bounded: the URL may be that of any server.
             answer = response.read(_MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "strerror", None) or error

@@ -86,6 +86,7 @@ def register_command(
     checked = as_plan(plan)
     with located(plan):
         found = registrations(checked, candidate=candidate, link=link)
+        # All names are checked before the first request, so that no plan is registered in part.
         for name in found:
             if not re.fullmatch(JOB_NAME_PATTERN, name):
                 raise InputError(

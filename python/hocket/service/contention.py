@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hocket import _hocket
 from hocket.compat.answer import written_score
-from hocket.compat.link_demands import times
+from hocket.compat.link_demands import multiplied
 from hocket.compat.ranking import on_circle
 from hocket.compat.verdict import Speedup, Verdict
 from hocket.engines.network import Network
@@ -24,10 +24,11 @@ OPTIONS = CassiniOptions()
 """The same options as in simulated clusters: steps of 5°, a threshold of 0.6, a limit of steps."""
 
 MAX_COMPONENT_JOBS = 64
-"""The most contending jobs that get slots. Hocket: this many take seconds to solve and predict, and shifts
-help little on a link of which each job has less than one sixty-fourth."""
+"""The most contending jobs that get slots. Hocket: with less than a sixty-fourth of a link each, jobs gain
+little from shifts."""
 
 _WORTH_SLOTS = (Verdict.HELPS, Verdict.HELPS_LITTLE)
+# Fixed, so that the same jobs always get the same slots.
 _SEED = 1
 _PS_PER_NS = 1_000
 # Slots leave room for up to twice the deviation of compute times, so held slots that are longer by no more
@@ -162,6 +163,7 @@ def contention(jobs: Sequence[Contender]) -> Contention:
     alone = dict.fromkeys(known, "shares no link with another running job")
     for link, flows in found.roomy.items():
         alone.update(dict.fromkeys(flows, f"{names[link]} carries all of its jobs at once"))
+    # Last, since a job may cross a link with room for all and still contend on another one.
     for component in components:
         for job in component.jobs:
             del alone[job.name]
@@ -190,6 +192,7 @@ def solve(component: Component, held: Mapping[str, HeldSlot], jitter: float) -> 
         best = written_score(answer.score)
         why = f"the best shifts score {best}; below {limit:g} taking turns does not help"
         return replace(unshifted, why_none=why)
+    # A job that holds a slot has priority as the reference job, so that it keeps this slot.
     first = reference(part, [int(job.name in held) for job in component.jobs], _SEED)
     circle = answer.circle.turned(first)
     spacing = Prediction(network.fabric, part, jitter=jitter, adjust=True, seed=_SEED).spacing(circle)
@@ -266,6 +269,7 @@ def _places(component: Component, circle: Circle, spacing: Spacing) -> dict[str,
     """
     step_ns = math.lcm(*circle.rounds)
     turn_ps = spacing.periods_ps[0] * circle.rounds[0]
+    # Rounded up, since a slot shorter than the predicted iteration would make its job late every time.
     turn_ns = -(-turn_ps // (_PS_PER_NS * step_ns)) * step_ns
     return {
         job.name: Place((offset_ps + job.mark_ps) // _PS_PER_NS, turn_ns // rounds)
@@ -302,12 +306,15 @@ def _score(component: Component, circle: Circle, places: Mapping[str, Place]) ->
     for job, period_ps in zip(component.jobs, circle.periods_ps, strict=True):
         place = places[job.name]
         slot_ps = place.period_ns * _PS_PER_NS
+        # Slots are longer than the periods on the circle, so that positions are scaled to the circle.
         into_ps = (place.offset_ns * _PS_PER_NS - job.mark_ps) % slot_ps
         shifts_ps.append(into_ps * period_ps // slot_ps)
     profiles = on_circle([job.profile for job in component.jobs], circle.periods_ps)
     scores = []
     for name, crossing in component.links.items():
         capacity_bps, _ = component.jobs[crossing[0]].links[name]
-        demand = [native_profile(times(profiles[at], component.jobs[at].links[name][1])) for at in crossing]
+        demand = [
+            native_profile(multiplied(profiles[at], component.jobs[at].links[name][1])) for at in crossing
+        ]
         scores.append(_hocket.score(capacity_bps, demand, [shifts_ps[at] for at in crossing]))
     return sum(scores) / len(scores)

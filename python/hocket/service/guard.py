@@ -36,6 +36,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         started_s = time.perf_counter()
+        # Stays if the application raises: Starlette then answers outside of this middleware.
         status = 500
 
         async def counted(message: Message) -> None:

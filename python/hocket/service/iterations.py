@@ -39,6 +39,7 @@ class LatestTimes:
 
     def add(self, report: Report) -> None:
         """Adds the iterations of a report, and drops those of the oldest."""
+        # A report without iterations must not displace one that has some.
         if report.count > 0:
             self._reports.append(report)
 
@@ -48,12 +49,13 @@ class LatestTimes:
         if count == 0:
             return None
         total_ns = sum(report.total_ns for report in self._reports)
+        # By nearest rank: at most one iteration in a hundred is slower.
         slower = count // 100
-        for each_ns, its_count in sorted(
+        for each_ns, number in sorted(
             (each for report in self._reports for each in _spread(report)), reverse=True
         ):
             p99_ns = each_ns
-            slower -= its_count
+            slower -= number
             if slower < 0:
                 break
         return MeasuredTimes(iterations=count, mean_ns=total_ns // count, p99_ns=p99_ns)

@@ -80,7 +80,7 @@ class ServedJob:
     """Predicted for that component."""
     without_slot: LatestTimes = field(default_factory=LatestTimes)
     in_slot: LatestTimes = field(default_factory=LatestTimes)
-    """Both are of rank 0, as all ranks wait for each other, and since `contends_since_ns`."""
+    """Both cover only rank 0, as all ranks wait for each other, and the time since `contends_since_ns`."""
     next_slot: tuple[int, int] | None = None
     """Origin and period of the slot that it gets once all of its ranks have reported."""
 
@@ -94,6 +94,7 @@ class ServedJob:
     @property
     def ideal_ns(self) -> int:
         """Its iteration without contention."""
+        # Profiles are in picoseconds; a period below a nanosecond must not become a divisor of 0.
         return max(1, self.record.registration.profile.period_ps // _PS_PER_NS)
 
     @property
@@ -109,6 +110,7 @@ class ServedJob:
             # The job has restarted, and its ranks count from 0 again: reports of the others are obsolete.
             self.last_reports.clear()
         elif report.rank == 0 and before is not None and before.received_ns >= self.contends_since_ns:
+            # A report covers the time since the one before, which must lie within the present contention.
             self._measure(before.report, report)
         self.ranks = report.ranks
         self.last_reports[report.rank] = LastReport(report, now_ns)
@@ -130,6 +132,7 @@ class ServedJob:
             return
         if report.applied is None:
             self.without_slot.add(report)
+        # Iterations in an earlier slot may have had another period.
         elif self.record.slot is not None and report.applied == self.record.slot.version:
             self.in_slot.add(report)
 
@@ -144,6 +147,7 @@ class ServedJob:
 
     def _most_done(self, now_ns: int) -> int:
         """An upper bound on the iterations that any rank has finished by now."""
+        # No iteration is shorter than the ideal one; one more was under way when the rank reported.
         return max(
             last.report.iteration + min(now_ns - last.received_ns, FRESH_NS) // self.ideal_ns + 1
             for last in self.last_reports.values()
@@ -185,6 +189,7 @@ class ServedJob:
         known = {rank: why for rank, why in reasons.items() if why is not None}
         if not known:
             return None
+        # The lowest such rank, so that the sentence does not depend on the order of reports.
         rank, why = next(iter(known.items()))
         return why if self.ranks == 1 else f"{len(known)} of {self.ranks} ranks, such as {rank}: {why}"
 
@@ -234,9 +239,9 @@ def explained(name: str, component: Component, solution: Solution) -> str:
     """Why the job of this name has a slot or none: with which jobs it contends, where, and whether slots
     help.
     """
-    own = next(place for place, job in enumerate(component.jobs) if job.name == name)
-    links = {link: places for link, places in component.links.items() if own in places}
-    others = sorted({place for places in links.values() for place in places} - {own})
+    index = next(place for place, job in enumerate(component.jobs) if job.name == name)
+    links = {link: places for link, places in component.links.items() if index in places}
+    others = sorted({place for places in links.values() for place in places} - {index})
     with_whom = f"with {_listed([component.jobs[place].name for place in others])} on {_listed(links)}"
     scores = [solution.scores[link] for link in links if link in solution.scores]
     if scores:
@@ -272,8 +277,8 @@ def _predicted(predicted: Predicted) -> PredictedTimes:
     )
 
 
-def _predicted_times(paid: IterationTime) -> Times:
-    return Times(mean_ns=round(paid.mean_ps / _PS_PER_NS), p99_ns=round(paid.p99_ps / _PS_PER_NS))
+def _predicted_times(iteration: IterationTime) -> Times:
+    return Times(mean_ns=round(iteration.mean_ps / _PS_PER_NS), p99_ns=round(iteration.p99_ps / _PS_PER_NS))
 
 
 def _listed(names: list[str] | Mapping[str, object]) -> str:

@@ -44,6 +44,7 @@ class Metrics:
         now_ns = self._service.now_ns()
         shown = [_Snapshot.of(job, now_ns) for job in self._service.jobs()]
         jobs.register(_JobCollector(shown, self._service.scores()))
+        # Requests have few series, and this thread counts them.
         return await asyncio.to_thread(generate_latest, jobs) + generate_latest(self._requests)
 
 
@@ -72,6 +73,7 @@ class _Snapshot:
             state=running if job.record.runs else "silent",
             counts=tuple(job.times.counts),
             total_ns=job.times.total_ns,
+            # After a restart of the service, 0 would look like a counter that was reset and then jumps.
             adjustments=job.adjustments if job.last_reports else None,
             deviation_ns=job.deviation_ns,
             followed=None if job.record.slot is None else job.not_followed(now_ns) is None,
@@ -119,6 +121,7 @@ class _JobCollector(Collector):
     def _counted(self) -> Metric:
         family = GaugeMetricFamily("hocket_jobs", "Registered jobs.", labels=["state"])
         states = [job.state for job in self._jobs]
+        # Also states without jobs, whose series would otherwise disappear.
         for state in ("slotted", "free", "silent"):
             family.add_metric([state], states.count(state))
         return family

@@ -31,6 +31,7 @@ JOB_NAME_PATTERN = r"^[^/.\x00-\x1f\x7f-\x9f][^/\x00-\x1f\x7f-\x9f]{0,99}$"
 """A job's name is part of a URL path: no slash, no leading dot, as in `..`, and no control characters."""
 
 _Count = Annotated[StrictInt, Field(ge=0, le=LARGEST)]
+# One line without control characters, since agents' reasons are printed in terminals.
 _Sentence = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
 _Verdict = Annotated[Verdict, WithJsonSchema({"type": "string", "enum": [str(each) for each in Verdict]})]
 _Signed = Annotated[StrictInt, Field(ge=-LARGEST, le=LARGEST)]

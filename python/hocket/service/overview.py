@@ -10,7 +10,7 @@ from hocket.errors import InputError
 from hocket.service.models import Jobs, JobView, SpeedupView, Times
 
 _NS_PER_MS = 1_000_000
-# Hocket: how much longer than predicted iterations may be without a remark, as much as the slot tolerates.
+# Hocket: iterations longer than predicted by more than 5%, the tolerance of slots, are remarked upon.
 _LONGER = 1.05
 
 

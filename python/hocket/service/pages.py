@@ -12,6 +12,7 @@ from hocket.service.models import JobView
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+    # A shared cache would show the jobs to readers without the token.
     "cache-control": "no-store",
 }
 """Sent with each page, as a second defence beside escaping: names of jobs come from clients."""
@@ -87,11 +88,11 @@ def api_page(schema: Mapping[str, Any]) -> str:
         "</thead><tbody>",
     ]
     for path, methods in schema["paths"].items():
-        for method, its in methods.items():
-            refusals = ", ".join(status for status in its["responses"] if status >= "400")
+        for method, operation in methods.items():
+            refusals = ", ".join(status for status in operation["responses"] if status >= "400")
             body.append(
                 f"<tr><td><code>{method.upper()} {escape(path)}</code></td>"
-                f'<td class="text">{escape(its["description"])}</td><td>{refusals}</td></tr>'
+                f'<td class="text">{escape(operation["description"])}</td><td>{refusals}</td></tr>'
             )
     body.append("</tbody></table></div>")
     return _page("API of the Hocket service", body)
@@ -115,5 +116,5 @@ def _row(tag: str, cells: Iterable[str]) -> str:
 
 
 def _remarks(view: JobView) -> str:
-    said = "<br>".join(map(escape, overview.sentences(view)))
-    return f'<tr><td></td><td class="text aside" colspan="{len(_HEADER) - 1}">{said}</td></tr>'
+    remarks = "<br>".join(map(escape, overview.sentences(view)))
+    return f'<tr><td></td><td class="text aside" colspan="{len(_HEADER) - 1}">{remarks}</td></tr>'

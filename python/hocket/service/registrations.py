@@ -30,6 +30,7 @@ def registrations(
         raise InputError(f"--candidate: {shown(candidate)} is not in the plan; it has {known}")
     if link is not None and plan.link is None:
         raise InputError("--link: only for a plan with a [link]; links of a [fabric] have names already")
+    # Otherwise there is one entry: the only candidate, or the placement of the jobs themselves.
     demand = found[candidate] if candidate is not None else next(iter(found.values()))
     names = [name if link is None else link for name, _ in network.links]
     registered = {}

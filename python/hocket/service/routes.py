@@ -67,6 +67,7 @@ async def report(job: JobName, request: Request) -> Response:
     read = await _read(request, Report)
     service = _service(request)
     answer = service.report(job, read)
+    # Read as late as possible: any later work would count as network delay (RFC 5905, transmit timestamp).
     return _json(answer.model_copy(update={"sent_ns": service.now_ns()}))
 
 
@@ -168,6 +169,7 @@ async def _read(request: Request, table: type[_AnyTable]) -> _AnyTable:
     Raises `InputError` for invalid values, and `HTTPException` if the body is too large or not JSON.
     """
     content = b""
+    # Counted while reading, since a request need not state its length.
     async for chunk in request.stream():
         content += chunk
         if len(content) > MAX_BODY_BYTES:

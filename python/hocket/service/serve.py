@@ -20,6 +20,7 @@ from hocket.units import shown
 
 # Agents ask every second, or every 30 s after failures; connections stay open in between.
 _KEEP_ALIVE_S = 75
+# uvicorn's default.
 _BACKLOG = 2_048
 
 
@@ -51,15 +52,16 @@ class Address:
         Raises `InputError` if it cannot listen there, or if other machines could connect without a `token`.
         """
         try:
-            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
-            if token is None and not all(_is_loopback(str(address[0])) for *_, address in found):
+            resolved = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            if token is None and not all(_is_loopback(str(address[0])) for *_, address in resolved):
                 raise InputError(
                     f"--listen {self.host}: other machines can reach it, so it requires a token: "
                     f"pass --token-file or set {TOKEN_VARIABLE}"
                 )
-            family, kind, protocol, _, address = found[0]
+            family, kind, protocol, _, address = resolved[0]
             # Nagle's algorithm costs 40 ms an answer; asyncio disables it if the socket's protocol is given.
             listening = socket.socket(family, kind, protocol)
+            # ip(7), tcp(7): otherwise the port stays taken while connections of the last service time out.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
             listening.listen(_BACKLOG)
@@ -97,16 +99,21 @@ async def _serve(
     config = uvicorn.Config(
         create_app(service, settings.token),
         log_level="warning",
+        # A line for each report would be thousands a second.
         access_log=False,
+        # With "auto", an error of the lifespan would count as an application that has none.
         lifespan="on",
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
+        # Agents keep their connections open and would delay the end.
         timeout_graceful_shutdown=1,
     )
     host, port = listening.getsockname()[:2]
+    # The socket listens already, so a client that connects from now on waits and is not refused.
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}", len(service.jobs()))
     await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def _is_loopback(address: str) -> bool:
+    # An IPv6 address may end with its zone, as in fe80::1%eth0.
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback

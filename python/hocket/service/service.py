@@ -85,6 +85,7 @@ class Service:
         """
         now_ns = self._clock()
         record = self._state.registered(name, registration, now_ns)
+        # The record of a repeated registration is the existing one, with its old serial.
         self._store.save({name: record}, max(record.serial, self._state.serial))
         created = self._state.register(record, now_ns)
         self._write()
@@ -92,6 +93,7 @@ class Service:
 
     def unregister(self, name: str) -> None:
         """Unregisters job `name`. Raises `UnknownJobError` or `StoreError`; then nothing has changed."""
+        # Raises before anything is stored.
         self.view(name)
         self._store.save({name: None}, self._state.serial)
         self._state.unregister(name)
@@ -106,6 +108,7 @@ class Service:
     async def settle(self) -> None:
         """Solves all components that have changed, and applies the solutions."""
         self._state.expire(self._clock())
+        # Jobs may come and go while a component is solved, and change the others.
         while components := self._state.unsolved(self._clock()):
             for component in components:
                 solution = await self._solve(component, self._state.held(component), self._jitter)
@@ -130,12 +133,14 @@ class Service:
         except TimeoutError:
             return
         await asyncio.sleep(_GATHER_S)
+        # Cleared only now: what changed during the sleep is solved together with the first change.
         self._wake.clear()
 
     async def _try_to_settle(self) -> None:
         try:
             await self.settle()
         except StoreError as error:
+            # The state still counts its changes as unwritten, so the next call stores them.
             _LOG.error("%s; retrying in %g s", error, _EXPIRE_EVERY_S)
             await asyncio.sleep(_EXPIRE_EVERY_S)
 

@@ -33,6 +33,7 @@ class Solver:
             why = f"solving took longer than {self._time_limit_s:g} s"
         except (asyncio.IncompleteReadError, ConnectionError):
             why = "solving failed; see the service's log"
+        # Its answer to this question, if it still came, would be taken for that to the next.
         await self.close()
         return Solution({}, {}, {}, None, why)
 
@@ -59,6 +60,7 @@ class Solver:
         stdin.write(_framed(question))
         await stdin.drain()
         (length,) = _LENGTH.unpack(await stdout.readexactly(_LENGTH.size))
+        # Safe, as nothing else writes to the pipe.
         solution = pickle.loads(await stdout.readexactly(length))
         assert isinstance(solution, Solution), "the process returns nothing else"
         return solution

@@ -44,11 +44,13 @@ class State:
         # By link and job, the registered capacity; all jobs of a link register the same.
         self._capacities_bps: dict[str, dict[str, int]] = {}
         self._solved: dict[object, Solution] = {}
+        # Solutions are not stored, so every component is solved after a start.
         self._unsettled = True
         self._changed: set[str] = set()
         self._serial = serial
         for each in records:
             self._put(ServedJob(each, now_ns, _NOT_YET if each.runs else _SILENT))
+        # `_put` counts the records as changed, but they come from the store.
         self._changed.clear()
 
     @property
@@ -94,6 +96,7 @@ class State:
         if known is not None and known.record == record:
             known.alive_ns = now_ns
             return False
+        # Its profile or links are others now, so that neither slot nor measurements apply any longer.
         if known is not None:
             self._remove(known)
         self._serial = max(self._serial, record.serial)
@@ -112,6 +115,7 @@ class State:
             self._all_reported(job, now_ns)
         return Answer(
             received_ns=now_ns,
+            # `routes` replaces it by the time at which the answer leaves.
             sent_ns=now_ns,
             slot=job.record.slot,
             ideal_ns=job.ideal_ns,
@@ -132,6 +136,7 @@ class State:
         """The components of running jobs that have no solution yet; `settle` takes their solutions."""
         if not self._unsettled:
             return []
+        # By registration: links are numbered in the order of jobs, on which the solution depends.
         running = sorted(
             (job for job in self._jobs.values() if job.record.runs), key=lambda job: job.record.serial
         )
@@ -148,6 +153,7 @@ class State:
 
     def held(self, component: Component) -> dict[str, HeldSlot]:
         """The slots that jobs of the component have now."""
+        # Some may have been unregistered while the component was solved.
         jobs = [self._jobs[job.name].record for job in component.jobs if job.name in self._jobs]
         return {job.name: HeldSlot(job.slot.origin_ns, job.slot.period_ns) for job in jobs if job.slot}
 
@@ -156,6 +162,7 @@ class State:
         held = self.held(component)
         if not all(self._still_runs(*key) for key in component.key):
             return
+        # Meanwhile a job has lost the slot that this solution keeps; the component is solved again.
         if solution.kept and len(held) < len(component.jobs):
             return
         self._solved[component.key] = solution
@@ -224,6 +231,7 @@ class State:
 
     def _move(self, job: ServedJob, origin_ns: int, period_ns: int, now_ns: int) -> None:
         slot = job.record.slot
+        # The same starts of communication: a new version would only make the ranks align again.
         if slot and slot.period_ns == period_ns and (slot.origin_ns - origin_ns) % period_ns == 0:
             job.next_slot = None
             return
@@ -258,7 +266,7 @@ class State:
 
 
 def _origin_ns(solution: Solution, held: dict[str, HeldSlot], soon_ns: int) -> int:
-    """The origin of a solution's places, chosen so that the reference job keeps its slot."""
+    """The origin of a solution's places, chosen so that the reference job keeps its slot if it has one."""
     if solution.reference not in held:
         return soon_ns
     return held[solution.reference].next_ns(soon_ns) - solution.places[solution.reference].offset_ns

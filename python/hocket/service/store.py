@@ -67,6 +67,7 @@ class Store:
         self._lock = _locked(path)
         try:
             exists = self._check()
+            # One connection that stays open: all calls come from one thread.
             self._engine = sql.create_engine(self._url, poolclass=sql.pool.StaticPool)
             sql.event.listen(self._engine, "connect", _configure)
             sql.event.listen(self._engine, "begin", _begin)
@@ -106,6 +107,7 @@ class Store:
         written = [_row(record) for record in changed.values() if record is not None]
         try:
             with self._engine.begin() as connection:
+                # Deleted and inserted, so that new and changed jobs need not be told apart.
                 connection.execute(_DELETE, [{"old": name} for name in changed])
                 if written:
                     connection.execute(sql.insert(_JOBS), written)
@@ -120,12 +122,15 @@ class Store:
 
     def _check(self) -> bool:
         """Whether the database has its tables. Changes nothing, so that a foreign file stays intact."""
+        # Without `_configure`: WAL mode is stored in the file. NullPool closes the connection at the end.
         engine = sql.create_engine(self._url, poolclass=sql.pool.NullPool)
         with self._readable(), engine.connect() as connection:
             application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
             version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
             tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
+            # Unlike integrity_check, this does not compare indexes with tables, which takes most of the time.
             damage = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+        # A file without tables may be empty, or one whose creation was interrupted; `_create` completes it.
         if tables and application != APPLICATION_ID:
             raise InputError(f"{self._path}: belongs to another program; choose another --database")
         if version > VERSION:
@@ -201,6 +206,7 @@ def _begin(connection: sql.Connection) -> None:
 
 def _locked(path: Path) -> int:
     """An open file that locks the database at `path` until it is closed or the process ends in any way."""
+    # Not the database itself: a backup that is restored replaces its file, and SQLite locks it as well.
     beside = path.with_name(f"{path.name}.lock")
     try:
         lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

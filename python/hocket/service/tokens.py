@@ -34,6 +34,7 @@ def read_token(path: Path | None) -> str | None:
 
 def _content(path: Path) -> str:
     try:
+        # Editors and `openssl rand` end the file with a line break.
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not text"

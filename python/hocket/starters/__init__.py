@@ -1,6 +1,6 @@
-"""Starter plans: a commented file for each of a few questions, which runs as it is.
+"""Starter plans: for each of a few questions, a commented file that runs without changes.
 
-The files are this package's data. Each begins with its question and, indented, the command that answers it.
+The files are data of this package. Each begins with its question and, indented, the command that answers it.
 """
 
 import re
@@ -20,14 +20,14 @@ _COMMAND = re.compile(r"^#   (hocket .+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Starter:
-    """A starter plan: its name, and its text, in which it is called `NAME.toml`."""
+    """A starter plan: its name, and its text, whose commands read `NAME.toml`."""
 
     name: str
     text: str
 
     @property
     def question(self) -> str:
-        """What it answers.
+        """The question that the plan answers.
 
         >>> find_starter("training").question
         'How long does an iteration of a training job take, and how much of it is exposed communication?'
@@ -36,17 +36,18 @@ class Starter:
 
     @property
     def command(self) -> str:
-        """The command that answers it.
+        """The command that answers the question.
 
         >>> find_starter("two-jobs").command
         'hocket compat two-jobs.toml'
         """
-        found = _COMMAND.search(self.text)
-        assert found is not None, f"{self.name}: a starter begins with a command"
-        return found[1]
+        # The first command answers the question; further ones continue from the answer.
+        match = _COMMAND.search(self.text)
+        assert match is not None, f"{self.name}: a starter begins with a command"
+        return match[1]
 
     def written_to(self, path: Path) -> "Starter":
-        """The same under the name of a file, as its commands then say.
+        """The same starter with commands that read `path`, quoted for a shell.
 
         >>> find_starter("two-jobs").written_to(Path("my plan.toml")).command
         "hocket compat 'my plan.toml'"
@@ -55,8 +56,9 @@ class Starter:
 
 
 def find_starter(name: str) -> Starter:
-    """The starter called `name`. Raises `InputError` with all names, and the closest, if there is none."""
+    """The starter called `name`. If there is none, raises `InputError` with all names and the closest one."""
     if name not in NAMES:
+        # Imported here, since completion of words in a shell should be fast.
         from hocket.plan.table_errors import closest
 
         raise InputError(f"starter {shown(name)}: must be one of {', '.join(NAMES)}{closest(name, NAMES)}")
@@ -67,7 +69,8 @@ def find_starter(name: str) -> Starter:
 def write_starter(name: str, path: Path | None = None, *, replace: bool = False) -> tuple[Starter, Path]:
     """Writes the starter called `name` to `path`, by default NAME.toml; returns what was written, and where.
 
-    Raises `InputError` for an unknown name, and if the file exists and is not to be replaced.
+    Raises `InputError` for an unknown name, for a suffix other than `.toml`, if the file cannot be written,
+    or if it exists and `replace` is false.
     """
     starter = find_starter(name)
     path = path or Path(f"{name}.toml")

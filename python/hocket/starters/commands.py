@@ -1,4 +1,4 @@
-"""The command `hocket init`: a plan to start from."""
+"""The command `hocket init`, which writes a plan to start from."""
 
 from collections.abc import Iterator
 from pathlib import Path

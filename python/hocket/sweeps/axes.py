@@ -16,7 +16,9 @@ MAX_VALUES = 100_000
 """The most values of an axis, and the most combinations of a sweep: a day of one-second runs."""
 
 _KEY = re.compile(r"(?:\A|\.)(?P<key>[\w-]+|\*)|\[(?P<item>[^\[\]]+)\]")
+# At most 18 digits, so that every number of a range fits in 64 bits.
 _RANGE = re.compile(r"(?P<first>[+-]?[0-9]{1,18})\.\.(?P<last>[+-]?[0-9]{1,18})")
+# `_set` recurses once for each part; no key of a plan has as many.
 _MOST_PARTS = 32
 _CLOSING = {"[": "]", "{": "}"}
 _EVERY = "*"
@@ -40,6 +42,7 @@ class Axis:
             raise InputError(f"{self.key}: has {len(self.values)} values; an axis has 1 to {MAX_VALUES}")
         seen: set[str] = set()
         for value in self.values:
+            # As JSON, because 1, 1.0 and true are equal in Python.
             text = json.dumps(value, sort_keys=True, default=str)
             if text in seen:
                 raise InputError(f"{self.key}: has the value {written(value)} twice")
@@ -125,6 +128,7 @@ def _set(given: object, parts: Sequence[str], value: object, where: str) -> obje
         raise InputError(f"{where or 'the plan'} is {shown(given)} and has no key {shown(part)}")
     if part == _EVERY:
         raise InputError(f"{where or 'the plan'} is a table; * stands for everything in a list")
+    # Combinations share all tables that are not on the path of the key, so no table is ever changed in place.
     if not rest and value is None:
         return {key: each for key, each in given.items() if key != part}
     below = given.get(part, {})
@@ -134,6 +138,7 @@ def _set(given: object, parts: Sequence[str], value: object, where: str) -> obje
 def _chosen(items: Sequence[object], part: str, where: str) -> Sequence[int]:
     if part == _EVERY:
         return range(len(items))
+    # A number is always a position, even if it is also the name of an entry.
     if part.isdecimal():
         if int(part) < len(items):
             return [int(part)]
@@ -181,6 +186,7 @@ def _read(key: str, text: str) -> Sequence[object]:
     try:
         value = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
+        # Text that begins like a list, a table or text in quotes is not meant as bare text.
         if text[0] in "[{\"'":
             raise InputError(f"{key}: {shown(text)} is not a value of TOML") from None
         return [text]

@@ -43,6 +43,7 @@ class Cache:
         self.directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            # Permissions do not show whether the file system is read-only or full.
             tempfile.TemporaryFile(dir=directory).close()
         except OSError as error:
             raise InputError(f"{directory}: cannot be used as the cache: {error.strerror or error}") from None
@@ -84,9 +85,11 @@ class Cache:
                 file.write(digest + payload)
                 file.close()
                 os.replace(file.name, path)
+            # Ctrl-C must leave no temporary file behind either.
             except BaseException:
                 os.unlink(file.name)
                 raise
 
     def _path(self, key: str) -> Path:
+        # In one of 256 directories, so that none gets very large.
         return self.directory / key[:2] / key

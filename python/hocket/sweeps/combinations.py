@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from hocket.errors import InputError
 from hocket.plan import Plan, PlanLike, parse_plan, read_tables
 from hocket.plan.lines import Lines
+from hocket.plan.plan_like import HasPlan
 from hocket.sweeps.axes import MAX_VALUES, Axis, with_setting, written
 
 SEED = "seed"
@@ -48,8 +49,11 @@ class Tables(NamedTuple):
         """The tables of `plan`. Raises `InputError` if it is a file that cannot be read."""
         match plan:
             case Plan():
+                # Without defaults, because some follow from other keys, which an axis may change.
                 tables = plan.model_dump(mode="json", by_alias=True, exclude_unset=True)
                 return cls(tables, "plan", plan.directory.absolute())
+            case HasPlan():
+                return cls.of(plan.plan())
             case str() | Path():
                 file = read_tables(plan)
                 return cls(file.tables, file.source, file.directory.absolute(), file.lines)
@@ -63,6 +67,7 @@ class Tables(NamedTuple):
         if not 1 <= count <= MAX_VALUES:
             raise InputError(f"seeds: a sweep has 1 to {MAX_VALUES:,} of them: got {count}")
         given = self.tables.get(SEED) if isinstance(self.tables, Mapping) else None
+        # A seed that is not an integer is replaced here: the axis gives every combination another one.
         first = given if isinstance(given, int) else Plan.model_fields[SEED].default
         return Axis(SEED, tuple(range(first, first + count)))
 
@@ -93,6 +98,7 @@ class Tables(NamedTuple):
         for key, value in settings.items():
             try:
                 changed = with_setting(changed, key, value)
+            # A key that leads nowhere is a mistake of the axis, not of one combination: nothing runs.
             except InputError as error:
                 raise InputError(f"{self.source}: {key}: {error}") from None
         # With other values, an error may be in one of them and not on a line of the file.

@@ -29,6 +29,7 @@ def uses_of_combinations(sweep: Sweep) -> dict[str, LinkUse]:
         plan = sweep.plans[first["combination"]]
         if name in windows or plan is None:
             continue
+        # As planned, because a sweep does not keep the tables of iterations.
         starts_ps = [job.arrival_ps + (job.time_shift_ps or 0) for job in plan.jobs]
         starts_s = pl.Series([start_ps / PS_PER_S for start_ps in starts_ps])
         begin_s, end_s = four_iterations(jobs["mean_iteration_s"], starts_s, first["run_simulated_s"])

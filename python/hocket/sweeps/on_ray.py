@@ -31,6 +31,7 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
     """
     with extra("ray", needed_by="--ray"):
         import ray
+    # A connection that the caller has opened is used and left open.
     is_ours = not ray.is_initialized()
     if is_ours:
         _connect(ray, address, workers)
@@ -46,10 +47,12 @@ def on_ray(tasks: Sequence[Task], address: str, workers: int | None) -> Generato
             done, _ = ray.wait(list(busy))
             for each in done:
                 number, outcome = busy.pop(each), _outcome(ray, each)
+                # A new task for each that has ended keeps the number of pending ones.
                 for following, task in itertools.islice(waiting, 1):
                     busy[remote.remote(task)] = following
                 yield number, outcome
     finally:
+        # Without `force`, Ray interrupts a task as Ctrl-C does, and the engine would first finish its tables.
         for each in busy:
             ray.cancel(each, force=True)
         if is_ours:

@@ -51,9 +51,10 @@ def in_processes(tasks: Sequence[Task], workers: int) -> Generator[tuple[int, Ou
                 worker, number = busy[connection]
                 outcome = worker.outcome()
                 del busy[connection]
-                # A worker that has died is replaced by a new process.
+                # Before the caller handles the outcome, so that the processor does not wait for it. A worker
+                # that has died is replaced by a new process.
                 start_next(worker if outcome is not None else None)
-                yield number, outcome or Failure(worker.obituary())
+                yield number, outcome or Failure(worker.exit_reason())
     finally:
         for worker, _ in busy.values():
             worker.end()
@@ -69,6 +70,7 @@ class _Worker:
     @classmethod
     def start(cls) -> Self:
         ours, theirs = Pipe()
+        # Only the worker keeps this end open, so that the connection closes when it dies.
         with theirs:
             process = subprocess.Popen(
                 # -P keeps Python from importing modules in the current directory by accident.
@@ -95,10 +97,11 @@ class _Worker:
             return None
         return outcome
 
-    def obituary(self) -> str:
-        """How the process ended."""
+    def exit_reason(self) -> str:
+        """How the process ended, as a sentence."""
         code = self._end_of_process()
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        # Linux sends SIGKILL when memory runs out.
         hint = "; is there enough memory?" if code == -signal.SIGKILL else ""
         return f"its process {how}{hint}"
 

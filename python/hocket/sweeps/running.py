@@ -93,6 +93,7 @@ def sweep(
         Task(each.plan, engine or each.plan.run.engine, build()) if isinstance(each.plan, Plan) else each.plan
         for each in combinations
     ]
+    # Not empty: `combinations` raises an error if no combination is a valid plan.
     valid = [task for task in tasks if isinstance(task, Task)]
     keys = [key_of(task) if isinstance(task, Task) else None for task in tasks]
     # An absolute path, because workers of a cluster run in other directories.
@@ -103,6 +104,7 @@ def sweep(
         _cache(cache),
         runs,
     )
+    # Opened before anything runs, so that a directory that cannot be written costs no time.
     with RunWriter(directory) if directory is not None else nullcontext() as writer:
         answers.compute(workers, ray, progress or (lambda done, total: None))
         outcomes = [
@@ -135,6 +137,7 @@ def _axes(axes: Mapping[str, Sequence[object]] | Sequence[Axis]) -> list[Axis]:
     if not isinstance(axes, Mapping):
         return list(axes)
     for name, values in axes.items():
+        # A text is a sequence of characters, which nobody means as values.
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise InputError(f"{name}: the values of an axis are a list: got {shown(values)}")
     return [Axis(name, tuple(values)) for name, values in axes.items()]
@@ -171,7 +174,7 @@ class _Answers:
     """The outcomes of tasks by key: known ones, and those that are computed."""
 
     def __init__(self, tasks: Mapping[str, Task], cache: Cache | None, runs: Path | None) -> None:
-        """Looks up known answers in `cache`, or in `runs` if whole runs are wanted, which no cache has."""
+        """Looks up known answers in `cache`; if whole runs are to be kept, in `runs` instead."""
         self.cache = cache
         self.outcomes: dict[str, Outcome] = {}
         self.not_kept: str | None = None
@@ -231,6 +234,7 @@ class _Answers:
             run = Run.read(place)
         except InputError:
             return None
+        # An earlier sweep may have been interrupted during this run.
         return kept(run) if run.manifest["status"] == "complete" else None
 
     def _keep(self, key: str, outcome: Outcome) -> None:

@@ -65,6 +65,7 @@ class Sweep:
         and with the prefix `std_` the standard deviation of the sample, null for a single run.
         """
         by = [axis for axis in self.axes if axis != SEED] + ["engine", "job"]
+        # These two are numbers, but their means would say nothing.
         complete = self.table.filter(pl.col("status") == "complete").drop("combination", SEED, strict=False)
         numbers = [name for name, kind in complete.schema.items() if kind.is_numeric() and name not in by]
         means = (pl.col(name).mean() for name in numbers)
@@ -137,12 +138,15 @@ def table(
         for number, outcome in enumerate(outcomes)
         if isinstance(outcome, Answer)
     ]
+    # Without any answer, the join needs these columns all the same.
     nothing = pl.DataFrame(schema={"combination": pl.Int64, "job": pl.String})
+    # Runs on different engines have different columns.
     found = pl.concat([nothing, *answers], how="diagonal_relaxed")
     return runs.join(found, on="combination", how="left", maintain_order="left_right")
 
 
 def _total(name: str, value: int | float) -> pl.Expr:
+    # With its type, because polars would choose one for each number by its size.
     return pl.lit(value, pl.Float64 if isinstance(value, float) else pl.Int64).alias(f"run_{name}")
 
 

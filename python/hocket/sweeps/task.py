@@ -60,6 +60,7 @@ def perform(task: Task) -> Outcome:
         return Failure(f"this machine has another build of Hocket: {build()[:12]} and not {task.build[:12]}")
     try:
         run = simulate(task.plan, engine=task.engine, directory=task.directory)
+    # Any other exception is a defect: it ends the process, which also counts as a failure.
     except (InputError, SelfCheckError) as error:
         return Failure(str(error))
     return Failure("was interrupted") if run.interrupted else kept(run)

@@ -26,6 +26,8 @@ def main(descriptor: int) -> None:
 
 def _end_with_parent() -> None:
     """Ends this process, even during a run, when standard input closes: the parent process is gone."""
+    # Nothing is ever written to this pipe, so reading returns when it closes. `sys.exit` would end only this
+    # thread.
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

@@ -117,6 +117,7 @@ def _show(found: Sequence[Connection], as_json: bool) -> None:
     if as_json:
         line = {"time_ns": time.time_ns(), "connections": [asdict(each) for each in found]}
         out.file.write(json.dumps(line) + "\n")
+        # A program at the other end of a pipe would otherwise wait for a full buffer.
         out.file.flush()
     elif found:
         print_table(_WATCHED, map(_watched, found), left=2)

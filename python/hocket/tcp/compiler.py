@@ -42,13 +42,16 @@ def compile_program(base: Base, *, btf: Path = KERNEL_BTF, cache: Path | None = 
 
 
 def _cache() -> Path:
+    # XDG Base Directory Specification: an empty variable counts as not set.
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hocket" / "tcp"
 
 
 def _flags(base: Base, btf: Path) -> list[str]:
+    # The kernel's verifier rejects most unoptimised code; -g emits the BTF that libbpf relocates fields by.
     flags = ["-target", "bpf", "-O2", "-g", "-Wall"]
     if base == "reno":
         flags.append("-DBASE_RENO")
+    # BTF stores each name once, between zero bytes.
     if b"\0cwnd_event_tx_start\0" in btf.read_bytes():
         flags.append("-DHAS_TX_START")
     # Debian has architecture-specific headers in a directory that clang does not search for the BPF target.
@@ -62,5 +65,5 @@ def _run_clang(arguments: list[str]) -> None:
         return
     if "bpf/bpf_helpers.h' file not found" in done.stderr:
         raise InputError("bpf/bpf_helpers.h: libbpf's headers are not installed (Debian: libbpf-dev)")
-    said = "\n".join(done.stderr.splitlines()[:_QUOTED_LINES])
-    raise InputError(f"{SOURCE.name}: clang cannot compile it:\n{said}")
+    quoted = "\n".join(done.stderr.splitlines()[:_QUOTED_LINES])
+    raise InputError(f"{SOURCE.name}: clang cannot compile it:\n{quoted}")

@@ -208,6 +208,7 @@ static __u32 adaptive_factor(const struct phase *phase)
 		return ONE;
 	if (sent >= phase->total)
 		return 2 * ONE;
+	/* `set_phase` limits totals to 2^47 bytes, so the shift cannot overflow; measured phases are far smaller. */
 	return ONE + (sent << 16) / phase->total;
 }
 
@@ -262,6 +263,7 @@ __u32 BPF_PROG(hk_ssthresh, struct sock *sk)
 	return base_ssthresh(sk);
 }
 
+/* Cubic has no function of its own for this: net/ipv4/tcp_cubic.c. */
 SEC("struct_ops/hk_undo_cwnd")
 __u32 BPF_PROG(hk_undo_cwnd, struct sock *sk)
 {

@@ -38,6 +38,7 @@ GAP_LIMITS_NS = (1_000_000, 10_000_000_000)
 
 _ONE = 1 << 16
 _LINES_QUOTED = 8
+# `struct settings` and `struct phase` of `congestion.bpf.c`.
 _SETTINGS = struct.Struct("=QQII")
 _PHASE = struct.Struct("=6Q4I")
 _SETTINGS_MAP, _PHASE_MAP = "hocket_settings", "hocket_phase"
@@ -110,7 +111,9 @@ def _register(program: Path, settings: Settings) -> None:
     with libbpf.warnings() as messages, ExitStack() as stack:
         try:
             loaded = stack.enter_context(libbpf.loaded(program))
+            # Before the controls are registered, since any socket may choose them from then on.
             libbpf.write(loaded.map_fd(_SETTINGS_MAP), 0, settings.packed())
+            # If the second registration fails, leaving the stack undoes the first.
             for name in ALGORITHMS:
                 stack.enter_context(loaded.registered(name))
         except OSError as error:

@@ -31,9 +31,10 @@ _NLA = struct.Struct("=HH")
 _REQUEST = struct.Struct("=BBBxI48x")
 # `struct inet_diag_msg`: family, ports, addresses; the rest is skipped.
 _MESSAGE = struct.Struct("=Bxxx2s2s16s16s32x")
+_U32 = struct.Struct("=I")
 # Of `struct tcp_info`: tcpi_rtt and tcpi_snd_cwnd.
-_RTT_US = struct.Struct("=I")
 _RTT_OFFSET, _CWND_OFFSET = 68, 80
+# recv(2) drops what does not fit; the kernel's messages of a dump have at most 32 kB.
 _RECEIVE_BYTES = 1 << 18
 
 
@@ -99,6 +100,7 @@ def _dump(netlink: socket.socket, family: int, phases: int) -> Iterator[Connecti
 
 
 def _request(family: int, phases: int) -> bytes:
+    # The bit n − 1 of a request stands for the attribute n.
     wanted = 1 << _INET_DIAG_INFO - 1 | 1 << _INET_DIAG_CONG - 1
     storages = _attribute(
         _INET_DIAG_REQ_SK_BPF_STORAGES | _NLA_F_NESTED,
@@ -110,6 +112,7 @@ def _request(family: int, phases: int) -> bytes:
 
 
 def _connection(message: bytes) -> Connection:
+    # Ports and addresses are in network byte order, all other fields in that of the host.
     family, sport, dport, source, destination = _MESSAGE.unpack_from(message)
     attributes = dict(_attributes(message[_MESSAGE.size :]))
     info = attributes[_INET_DIAG_INFO]
@@ -117,8 +120,8 @@ def _connection(message: bytes) -> Connection:
         local=_end(family, source, sport),
         peer=_end(family, destination, dport),
         algorithm=attributes[_INET_DIAG_CONG].rstrip(b"\0").decode(),
-        cwnd=_RTT_US.unpack_from(info, _CWND_OFFSET)[0],
-        rtt_us=_RTT_US.unpack_from(info, _RTT_OFFSET)[0],
+        cwnd=_U32.unpack_from(info, _CWND_OFFSET)[0],
+        rtt_us=_U32.unpack_from(info, _RTT_OFFSET)[0],
         phase=_phase(attributes.get(_INET_DIAG_SK_BPF_STORAGES, b"")),
     )
 

@@ -112,7 +112,7 @@ def run_command(
     ] = None,
     figure: Annotated[
         Path | None,
-        options.figure("Draw who used the link when, by the counters of NICs, and iteration times."),
+        options.figure("Draw the use of a link by each job, from the counters of NICs, and iteration times."),
     ] = None,
     as_json: options.AsJson = False,
     wide: options.Wide = False,
@@ -127,6 +127,7 @@ def run_command(
     with located(plan):
         planned = lifecycle.plan_testbed(loaded, name=name or plan.stem, candidate=candidate)
     directory = directory or Path("hocket-runs") / f"{plan.stem}-live"
+    # Before the run: afterwards, a directory that may not be replaced would cost all its results.
     check_replaceable(directory, force)
     with progress_bar() as progress, located(plan):
         task = progress.add_task("starting workers", total=None)
@@ -185,6 +186,7 @@ def down_command(
         try:
             existed = lifecycle.take_down(name)
         except InputError as error:
+            # One testbed that is in use must not keep the others from being removed.
             failures.append(str(error))
             continue
         out.print(f"testbed {name} removed" if existed else f"there is no testbed {name}")

@@ -11,6 +11,7 @@ from hocket.testbed import machine
 FAIR: Final = "reno"
 """The default of jobs that share fairly: RFC 5681's, which every kernel allows in namespaces."""
 
+# As `congestion.bpf.c` registers them in the kernel.
 _UNFAIR = {"weighted": "hocket_weighted", "adaptive": "hocket_adaptive"}
 
 

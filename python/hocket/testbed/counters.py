@@ -17,7 +17,7 @@ INTERVAL_S = 0.01
 """Hocket: the interval in which a NIC's counters change; see `hocket.profiling.watch`."""
 
 _COUNTERS = ("tx_bytes", "tx_packets")
-# A higher priority than the default of 0.
+# A nice value; the workers, which compete for the same processors, have the default of 0.
 _PRIORITY = -10
 
 
@@ -44,6 +44,8 @@ def open_counters(layout: Layout) -> Counters:
 
     Raises `InputError` if an interface does not exist.
     """
+    # Grouped, since each visit to a namespace needs its own thread and mount. The files opened there can then
+    # be read from outside.
     by_namespace: dict[str, list[str]] = {}
     for link in layout.links:
         for port in link.ports:
@@ -129,6 +131,7 @@ def utilisation(counters: Counters, origin_ns: int) -> pl.DataFrame:
     for number, link in enumerate(counters.layout.links):
         owner = next((jobs[port.namespace] for port in link.ports if port.namespace in jobs), None)
         for side, name in enumerate(link.names):
+            # The order of `Counters.read`: two counters of each end, two ends of each link.
             column = 2 * (2 * number + side)
             sent, packets = (
                 pl.Series([reading.values[column + place] for reading in readings], dtype=pl.Int64)
@@ -172,5 +175,7 @@ def wire_bytes(sent: pl.Expr, packets: pl.Expr) -> pl.Expr:
     An interface counts up to 64 kB that TCP passes down at once with a single header, while on the wire each
     segment has one. The result is exact for full segments, and at most 5% too high for others.
     """
+    # ARP requests are shorter than the headers of a segment.
     payload = (sent - HEADER_BYTES * packets).clip(lower_bound=0)
+    # Packets without data, such as acknowledgements, were counted as they are on the wire.
     return pl.max_horizontal(sent, payload * (FRAME_BYTES / PAYLOAD_BYTES))

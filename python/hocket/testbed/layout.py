@@ -44,8 +44,9 @@ SERVICE_ADDRESS = f"{_CONTROL}.255.254"
 CONTROL_INTERFACE = "ctl"
 """The interface of a host to the control namespace."""
 
-# Far below the limit of 255 bytes for file names, so that people can read the names.
+# Short enough to read. iproute2 keeps a namespace as a file, so the hard limit is 255 bytes.
 _MAX_SLUG = 24
+# Such a slug could equal another slug followed by the number of its node.
 _ENDS_WITH_NUMBER = re.compile(r"-[0-9]+$")
 # Routing tables 0 and 253 to 255 are reserved by the kernel.
 _FIRST_TABLE = 1_000
@@ -128,7 +129,7 @@ class Layout:
     routes: tuple[Route, ...]
     jobs: tuple[PlacedJob, ...]
     longest_delay_ps: int
-    """The longest delay of a link in the plan; the testbed adds no delay."""
+    """The longest delay of a link in the plan, which the testbed does not reproduce."""
 
     def all_namespaces(self) -> tuple[str, ...]:
         """The namespaces of the nodes in the order of their numbers, then the control namespace."""
@@ -186,7 +187,9 @@ def lay_out(plan: Plan, name: str) -> Layout:
 
 
 def _dumbbell(plan: Plan) -> Topology:
-    """The one link of `plan` between two switches, with a host of each job on either side."""
+    """The one link of `plan` between two switches, with a host of each job on either side, as on the packet
+    engine.
+    """
     assert plan.link is not None, "a checked plan has a link or a fabric"
     rate_bps, delay_ps = plan.link.capacity_bps, plan.link.delay_ps
     cables = [Cable(("left", "right"), rate_bps, delay_ps, "link")]
@@ -259,7 +262,7 @@ def _profile(number: int, plan: Plan) -> WorkloadProfile:
 def _namespaces(name: str, topology: Topology) -> list[str]:
     """A name for each node: its slug, followed by its number if another node might have the same name."""
     slugs = [slug(node) for node in topology.nodes]
-    # The control namespace is called that.
+    # "ctl" is the slug of the control namespace.
     counts = Counter([*slugs, "ctl"])
     return [
         f"hk-{name}-{each}"
@@ -277,6 +280,7 @@ def _links(
         ports = [
             Port(
                 namespace=namespaces[end],
+                # Linux limits the name of an interface to 15 bytes, too few for the names of two nodes.
                 interface=f"c{number}",
                 address=_address(_LINKS, 2 * number + side),
                 # In a valid plan, no job demands more than the rate of its NIC.
@@ -301,8 +305,8 @@ def _paths(
     network: Network,
     hosts: Sequence[Sequence[str]],
 ) -> _Paths:
-    """The path between any two hosts of a job: along its ring that of the plan, on the reverse path the same
-    links, and between other hosts, which only exchange greetings, any shortest path.
+    """The path between any two hosts of a job. Neighbours in the ring use the plan's path, and the same links
+    in reverse. Other pairs, which connect but exchange no gradients, use any shortest path.
     """
     names = list(network.nodes)
     found: dict[tuple[str, str], Sequence[int]] = {}
@@ -324,6 +328,7 @@ def _paths(
             links = network.fabric.route(start, end, flow["label"]) if isinstance(pinned, str) else pinned
             found[names[start], names[end]] = links
     for (start_name, end_name), forward in list(found.items()):
+        # In a ring of two, the reverse direction is a flow of the plan as well, and keeps its path.
         found.setdefault((end_name, start_name), _reversed(forward))
     for each in hosts:
         for a, b in permutations(each, 2):
@@ -351,7 +356,9 @@ def _workers(
             path = paths[host, following]
             nic = _leaving(links, path[0])
             names = tuple(links[directed // 2].names[directed % 2] for directed in path)
+            # Counted over all jobs, as they share the control network.
             number = len(found)
+            # A port has a rate, but those of control links are not shaped.
             control_ports = (
                 Port(namespaces[host], CONTROL_INTERFACE, _address(_CONTROL, 2 * number), nic.rate_bps),
                 Port(control, f"h{number}", _address(_CONTROL, 2 * number + 1), nic.rate_bps),
@@ -371,14 +378,14 @@ def _routes(links: Sequence[Link], workers: Mapping[str, Worker], paths: _Paths)
     for (start, end), path in paths.items():
         source, destination = workers[start].address, workers[end].address
         for directed in path:
-            port, other = _leaving(links, directed), _leaving(links, directed ^ 1)
+            port, next_hop = _leaving(links, directed), _leaving(links, directed ^ 1)
             usual = chosen.get((port.namespace, destination))
             if usual is None:
                 chosen[port.namespace, destination] = directed
-                yield Route(port.namespace, destination, other.address, port.interface)
+                yield Route(port.namespace, destination, next_hop.address, port.interface)
             elif usual != directed:
                 table = _FIRST_TABLE + directed
-                yield Route(port.namespace, destination, other.address, port.interface, source, table)
+                yield Route(port.namespace, destination, next_hop.address, port.interface, source, table)
 
 
 def warnings(layout: Layout) -> list[str]:

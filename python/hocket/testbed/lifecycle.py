@@ -83,10 +83,11 @@ class Testbed:
         check_choice("agents", agents, get_args(Agents))
         if agents != "none":
             check_service(needed_by=f"--agents {agents}")
-        asked = self.plan if plan is None else self._fitting(plan)
-        chosen = _until(_with_jobs(asked, jobs), iterations, seconds)
+        whole = self.plan if plan is None else self._fitting(plan)
+        chosen = _until(_with_jobs(whole, jobs), iterations, seconds)
         names = {job.name for job in chosen.jobs}
-        placed = tuple(each for each in lay_out(asked, self.name).jobs if each.name in names)
+        # All jobs are laid out, since a worker's addresses depend on the jobs before it.
+        placed = tuple(each for each in lay_out(whole, self.name).jobs if each.name in names)
         session = Session(
             layout=self.layout,
             plan=chosen,
@@ -116,10 +117,10 @@ class Testbed:
         return InputError(f"testbed {self.name!r} has other hosts, links or rates than the plan to run on it")
 
     def _check_up(self) -> None:
-        found = state.find(self.name)
-        if found is None or not found.made:
+        record = state.find(self.name)
+        if record is None or not record.made:
             raise InputError(f"testbed {self.name!r} is not up; `hocket testbed up` creates it")
-        if found.layout != fingerprint(self.layout):
+        if record.layout != fingerprint(self.layout):
             raise self._differs()
 
 
@@ -185,14 +186,15 @@ def bring_up(
                 f"namespace {min(taken)!r} exists and does not belong to this testbed: "
                 f"give the testbed another name, or remove the namespace with `ip netns delete {min(taken)}`"
             )
-        found = state.State(bed.name, False, layout.all_namespaces(), fingerprint(layout))
-        state.keep(found)
+        record = state.State(bed.name, False, layout.all_namespaces(), fingerprint(layout))
+        state.keep(record)
         try:
             machine.run_commands(list(steps.up(layout)), progress)
+        # Ctrl-C must not leave half a testbed either.
         except BaseException:
-            _remove(found)
+            _remove(record)
             raise
-        state.keep(replace(found, made=True))
+        state.keep(replace(record, made=True))
     return bed
 
 
@@ -205,20 +207,23 @@ def take_down(name: str) -> bool:
     if state.find(name) is None:
         return False
     with state.held(name):
-        found = state.find(name)
-        if found is not None:
-            _remove(found)
-    return found is not None
+        # Another process may have removed it before this one held it.
+        record = state.find(name)
+        if record is not None:
+            _remove(record)
+    return record is not None
 
 
-def _remove(found: state.State) -> None:
-    """Removes only the testbed's own namespaces, and the processes in them."""
-    there = machine.namespaces()
-    own = [namespace for namespace in found.namespaces if namespace in there]
-    for namespace in own:
+def _remove(record: state.State) -> None:
+    """Removes the recorded namespaces that exist, and the processes in them."""
+    existing = machine.namespaces()
+    left = [namespace for namespace in record.namespaces if namespace in existing]
+    for namespace in left:
+        # A namespace without a name lives on as long as a process is in it: network_namespaces(7).
         machine.end_processes_in(namespace)
-    machine.run_commands(list(steps.down(own)))
-    state.forget(found.name)
+    machine.run_commands(list(steps.down(left)))
+    # Last, so that a removal that failed can be repeated.
+    state.forget(record.name)
 
 
 def fingerprint(layout: Layout) -> str:
@@ -276,5 +281,6 @@ def _of_same_jobs(plan: Plan, registered: PlanLike | None) -> Plan:
 
 def _use_control(placed: PlacedJob, control: str) -> None:
     for worker in placed.workers:
+        # ip-sysctl: the control of new connections, so Gloo's need no socket option.
         setting = f"net.ipv4.tcp_congestion_control={control}"
         machine.run_commands([("ip", "netns", "exec", worker.namespace, "sysctl", "-qw", setting)])

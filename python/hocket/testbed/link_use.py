@@ -1,4 +1,4 @@
-"""Who used a link of a testbed when, from the counters of its interfaces: for pictures."""
+"""The use of a testbed's link by each job over time, from the counters of its interfaces, for figures."""
 
 import polars as pl
 
@@ -9,11 +9,13 @@ from hocket.testbed.layout import Layout
 
 
 def measured_use(layout: Layout, run: Run) -> LinkUse:
-    """The use of a link by each job in four iterations of `run`, which was on the testbed of `layout`: of the
-    link that most jobs share and, of several, that carried most.
+    """The use of one link by each job in four iterations of `run`, which was on the testbed of `layout`. The
+    link is the one that most jobs share and, of several, the one with the highest mean utilisation.
 
-    Counters of a link that jobs share do not tell them apart: what a job sends over it is what the NICs of
-    those of its workers send whose paths cross it. Raises `InputError` if no job has finished an iteration.
+    The counters of a shared link do not tell jobs apart. The rate of a job is therefore the sum of the rates
+    of those of its NICs whose paths cross the link.
+
+    Raises `InputError` if no job has finished an iteration, or if no counters were read.
     """
     jobs = tuple(run.tables["jobs"]["job"])
     starts = run.tables["iterations"].group_by("job").agg(pl.col("start_s").min())
@@ -50,7 +52,7 @@ def measured_use(layout: Layout, run: Run) -> LinkUse:
         .sort("start_s", "job")
     )
     return LinkUse(
-        # As the engines call the one link of a plan.
+        # A figure names the one link of a plan as the engines do, without its direction.
         link="link" if link.startswith("link ") else link,
         capacity_bps=next(each.capacity_bps for each in layout.links if link in each.names),
         shared_links=loads.filter(pl.col("job") > 1).height,

@@ -64,6 +64,7 @@ def end_processes_in(namespace: str) -> None:
     Raises `InputError` if one is left after 10 s.
     """
     until_s = time.monotonic() + _END_WITHIN_S
+    # Repeated, since a process may have started another one after the list was read.
     while left := processes_in(namespace):
         if time.monotonic() > until_s:
             raise InputError(f"process {left[0]} in namespace {namespace!r} does not end")

@@ -45,8 +45,8 @@ class Rank:
     ready: bool = False
     unread: bytes = field(default=b"")
 
-    def tell(self, line: str) -> None:
-        """Sends a line to it, unless it has ended."""
+    def send(self, line: str) -> None:
+        """Sends a line to its standard input, unless it has ended."""
         assert self.process.stdin is not None, "its standard input is a pipe"
         # `listen_until` notices that the process has ended.
         with suppress(BrokenPipeError):
@@ -84,12 +84,12 @@ class Rank:
         return f"{self.title} {how}{errors}"
 
 
-def find_python(asked: str | None) -> str:
-    """A Python that has PyTorch with Gloo: `asked`, or else this one or the system's.
+def find_python(given: str | None) -> str:
+    """A Python that has PyTorch with Gloo: `given` if it is not None, else this interpreter or the system's.
 
     Raises `InputError` that names those tried if none has it.
     """
-    tried = [asked] if asked is not None else list(dict.fromkeys((sys.executable, "/usr/bin/python3")))
+    tried = [given] if given is not None else list(dict.fromkeys((sys.executable, "/usr/bin/python3")))
     for python in tried:
         if torch_version(python) is not None:
             return python
@@ -103,9 +103,9 @@ def find_python(asked: str | None) -> str:
 @cache
 def torch_version(python: str) -> str | None:
     """The version of PyTorch in `python`, or None without PyTorch or Gloo."""
-    asked = "import torch, torch.distributed as d; d.ProcessGroupGloo; print(torch.__version__)"
+    script = "import torch, torch.distributed as d; d.ProcessGroupGloo; print(torch.__version__)"
     try:
-        ran = subprocess.run((python, "-c", asked), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        ran = subprocess.run((python, "-c", script), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     except OSError:
         return None
     # A program other than Python may also exit with 0, but prints no version.
@@ -140,15 +140,19 @@ def start_rank(
         **{name: value for name, value in os.environ.items() if not name.startswith("HOCKET_")},
         **environment,
         "PYTHONPATH": str(package),
+        # The package is a link to the installed one, in which root's workers must leave no files.
         "PYTHONDONTWRITEBYTECODE": "1",
+        # By default, Gloo looks up the machine's name, whose address is not in this namespace.
         "GLOO_SOCKET_IFNAME": worker.interface,
         "HOCKET_LOG": str(agent_log),
         "RANK": str(rank),
         "WORLD_SIZE": str(task["ranks"]),
+        # Workers share the machine's processors with the network; PyTorch would use all of them.
         "OMP_NUM_THREADS": "1",
     }
     with errors.open("wb") as stderr:
         process = subprocess.Popen(
+            # ip replaces itself by the worker, so signals and exit code are the worker's.
             ("ip", "netns", "exec", worker.namespace, python, "-m", "hocket.testbed.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -160,7 +164,7 @@ def start_rank(
             start_new_session=True,
         )
     started = Rank(job, rank, worker, process, errors, log, agent_log)
-    started.tell(json.dumps({**task, "log": str(log)}))
+    started.send(json.dumps({**task, "log": str(log)}))
     return started
 
 
@@ -183,9 +187,9 @@ def ended(ranks: list[Rank]) -> Iterator[None]:
 
 
 def listen_until(
-    ranks: Sequence[Rank], is_over: Callable[[], bool], every_s: float, tell: Callable[[], object]
+    ranks: Sequence[Rank], is_over: Callable[[], bool], every_s: float, step: Callable[[], object]
 ) -> None:
-    """Reads the output of `ranks` until `is_over`; calls `tell` at least every `every_s`.
+    """Reads the output of `ranks` until `is_over`; calls `step` at least every `every_s`.
 
     Raises `WorkersLostError` if one ends with an error.
     """
@@ -195,10 +199,11 @@ def listen_until(
             selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
         while not is_over():
             for key, _ in selector.select(every_s):
+                # At its end, a pipe stays readable, and the loop would never wait again.
                 if not key.data.listen():
                     selector.unregister(key.fileobj)
             lost = [rank for rank in ranks if rank.has_ended() and rank.process.returncode != 0]
             if lost:
                 # A killed worker has a negative return code, and is why the others ended with an error.
                 raise WorkersLostError(min(lost, key=lambda rank: rank.process.returncode).why_ended())
-            tell()
+            step()

@@ -1,4 +1,4 @@
-"""Runs the service for slots in the control namespace of a testbed, which all hosts of jobs reach."""
+"""Runs the service that assigns slots, in the control namespace, which all hosts of jobs reach."""
 
 import ctypes
 import json
@@ -18,6 +18,7 @@ from hocket.testbed.layout import SERVICE_ADDRESS, Layout
 
 _EXTRA_PACKAGES = ("fastapi", "prometheus_client", "sqlalchemy", "uvicorn")
 _PORT = 8765
+# From linux/prctl.h.
 _PR_SET_PDEATHSIG = 1
 _ANSWERS_WITHIN_S = 30.0
 # The message of `hocket register` while the service is starting; waiting does not help with other errors.
@@ -40,6 +41,7 @@ def service(layout: Layout, plan: Plan, folder: Path) -> Iterator[Mapping[str, s
     """
     token = secrets.token_urlsafe()
     token_file, plan_file, log = folder / "token", folder / "plan.json", folder / "service.err"
+    # Created before it is written, so that other users can read it at no time.
     token_file.touch(mode=0o600)
     token_file.write_text(token)
     plan_file.write_text(
@@ -84,6 +86,7 @@ def _register(command: tuple[str, ...], process: "subprocess.Popen[bytes]", log:
         ran = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if ran.returncode == 0:
             return
+        # The console may have broken the message over several lines.
         if _NO_ANSWER not in " ".join(ran.stderr.split()) or time.monotonic() > until_s:
             raise InputError(f"`hocket register` failed: {ran.stderr.strip()}")
         time.sleep(0.2)

@@ -49,10 +49,10 @@ _START_AFTER_S = 0.5
 # They also get the same last iteration, which none of them may have passed by then.
 _STOP_AFTER_S = 0.3
 _STOP_AFTER_ITERATIONS = 2
-# Hocket: an iteration that takes longer than these periods plus seconds waits for a lost worker.
+# Hocket: an iteration that takes longer than this many periods plus seconds is waiting for a lost worker.
 _LIMIT_PERIODS = 50
 _LIMIT_S = 10.0
-_TELL_EVERY_S = 0.1
+_PROGRESS_EVERY_S = 0.1
 
 
 @dataclass
@@ -132,6 +132,7 @@ class Session:
             except WorkersLostError as error:
                 status = {"status": "failed", "failure": str(error)}
             measured_s = max(0.0, (time.monotonic_ns() - origin_ns) / 1e9) if origin_ns else 0.0
+            # Still inside the context: on exit, the folder with the workers' logs is removed.
             made = tables(self._sent(), self._ranks, origin_ns, unix_ns)
             return {**made, "utilisation": utilisation(counters, origin_ns)}, {
                 **status,
@@ -183,7 +184,7 @@ class Session:
                 interruption.received or all(rank.ready for rank in self._ranks) or time.monotonic() > until_s
             )
 
-        listen_until(self._ranks, is_over, _TELL_EVERY_S, lambda: self._tell(0.0))
+        listen_until(self._ranks, is_over, _PROGRESS_EVERY_S, lambda: self._report_progress(0.0))
         for rank in self._ranks:
             if not (rank.ready or interruption.received):
                 raise WorkersLostError(f"{rank.title} was not ready within {_READY_WITHIN_S:g} s")
@@ -197,14 +198,14 @@ class Session:
             for job in self.plan.jobs
         }
         for rank in self._ranks:
-            rank.tell(f"start {starts_ns[rank.job]}")
+            rank.send(f"start {starts_ns[rank.job]}")
         watch, until_ps = _Watch(self.placed, starts_ns), self.plan.run.until_ps
         stopped = False
 
         def step() -> None:
             nonlocal stopped
             now_s = (time.monotonic_ns() - origin_ns) / 1e9
-            self._tell(max(0.0, now_s))
+            self._report_progress(max(0.0, now_s))
             is_late = until_ps is not None and now_s >= until_ps / PS_PER_S
             if (interruption.received or is_late) and not stopped:
                 stopped = True
@@ -213,7 +214,7 @@ class Session:
 
         with Poller(counters):
             listen_until(
-                self._ranks, lambda: all(rank.has_ended() for rank in self._ranks), _TELL_EVERY_S, step
+                self._ranks, lambda: all(rank.has_ended() for rank in self._ranks), _PROGRESS_EVERY_S, step
             )
 
     def _stop(self) -> None:
@@ -222,7 +223,7 @@ class Session:
             more = _STOP_AFTER_ITERATIONS + math.ceil(_STOP_AFTER_S * PS_PER_S / placed.profile.period_ps)
             last = max(rank.done for rank in ranks) + more
             for rank in ranks:
-                rank.tell(f"stop {last}")
+                rank.send(f"stop {last}")
 
     def _shift_ps(self, job: Job) -> int:
         """The time-shift of the plan; 0 if a service assigns slots."""
@@ -230,13 +231,12 @@ class Session:
 
     def _iterations_of(self, job: Job) -> int | None:
         """The number of iterations after which `job` ends; None if unlimited."""
-        given = [count for count in (job.iterations, self.plan.iterations) if count is not None]
-        return min(given, default=None)
+        return self.plan.iterations if job.iterations is None else job.iterations
 
     def _ranks_of(self, job: str) -> Sequence[Rank]:
         return [rank for rank in self._ranks if rank.job == job]
 
-    def _tell(self, time_s: float) -> None:
+    def _report_progress(self, time_s: float) -> None:
         if self.progress is None:
             return
         done = sum(min(rank.done for rank in self._ranks_of(job.name)) for job in self.plan.jobs)
@@ -261,6 +261,7 @@ class _Watch:
         for number, rank in enumerate(ranks):
             done, since_ns = self._last.get(number, (-1, now_ns))
             if rank.done != done or rank.has_ended():
+                # Time counts from the start of the job, which its arrival may put far ahead.
                 self._last[number] = (rank.done, max(now_ns, self._starts_ns[rank.job]))
             elif now_ns - since_ns > self._longest_s[rank.job] * 1e9:
                 raise WorkersLostError(

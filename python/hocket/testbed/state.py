@@ -58,6 +58,7 @@ def keep(state: State) -> None:
     path = _path(state.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # rename(2) is atomic, so a process that is killed here leaves no half-written record.
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(state), indent=2) + "\n", encoding="utf-8")
         fresh.replace(path)
@@ -86,6 +87,7 @@ def held(name: str) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     try:
         try:
+            # flock(2): the kernel releases the lock when its process ends, even if killed.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise _in_use(name) from None
@@ -108,6 +110,7 @@ def run_folder(name: str) -> Iterator[Path]:
     folder = _run_folder(name)
     shutil.rmtree(folder, ignore_errors=True)
     try:
+        # It will contain the service's token.
         folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be created: {error.strerror or error}") from None

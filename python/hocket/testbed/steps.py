@@ -15,7 +15,8 @@ Command = tuple[str, ...]
 
 # Set within each namespace, so that runs do not depend on the machine's settings, which stay unchanged.
 _SETTINGS = (
-    # The forward and reverse paths between two hosts may differ.
+    # The forward and reverse paths between two hosts may differ. ip-sysctl: the stricter of `all` and the
+    # interface's own setting applies, and a new interface gets that of `default`.
     "net.ipv4.conf.all.rp_filter=0",
     "net.ipv4.conf.default.rp_filter=0",
     # A job pauses for most of an iteration, and a NIC that paces in hardware keeps its rate meanwhile.
@@ -26,6 +27,7 @@ _SETTINGS = (
 )
 # The largest packet that TCP passes down; with a smaller bucket, the kernel would split it in software.
 _LARGEST_SEGMENT_BYTES = 65_536
+# Hocket: tc-tbf(8) requires a bucket that also holds what accumulates until a timer wakes the queue.
 _BUCKET_S = 0.0005
 # The minimum of RFC 6298 is 1 s, that of Linux 200 ms, which is as long as an Up phase; round trips here are
 # at most a full queue on each of a few links.
@@ -70,6 +72,7 @@ def _joined(one: Port, other: Port) -> Iterator[Command]:
     ends = ("type", "veth", "peer", "name", other.interface, "netns", other.namespace)
     yield ("ip", "link", "add", "name", one.interface, "mtu", str(MTU_BYTES), "netns", one.namespace, *ends)
     for port in (one, other):
+        # RFC 3021: a link between two ports needs no addresses for network and broadcast.
         yield ("ip", "-n", port.namespace, "address", "add", f"{port.address}/31", "dev", port.interface)
         yield ("ip", "-n", port.namespace, "link", "set", port.interface, "up")
 
@@ -100,7 +103,7 @@ def _controlled(layout: Layout) -> Iterator[Command]:
     """The control network: a link without a rate limit from each worker's host to the control namespace."""
     yield ("ip", "-n", layout.control, "address", "add", f"{SERVICE_ADDRESS}/32", "dev", "lo")
     for worker in layout.workers():
-        own, other = worker.control
-        yield from _joined(own, other)
-        via = ("via", other.address, "dev", own.interface)
-        yield ("ip", "-n", own.namespace, "route", "add", CONTROL_NETWORK, *via)
+        host_end, far_end = worker.control
+        yield from _joined(host_end, far_end)
+        via = ("via", far_end.address, "dev", host_end.interface)
+        yield ("ip", "-n", host_end.namespace, "route", "add", CONTROL_NETWORK, *via)

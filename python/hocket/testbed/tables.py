@@ -93,12 +93,12 @@ def tables(
     iterations: list[dict[str, Any]] = []
     phases: list[dict[str, Any]] = []
     adjustments: list[dict[str, Any]] = []
-    for name, asked in jobs.items():
-        own = [rank for rank in ranks if rank.job == name]
-        for rows in iterations_of(own):
-            iterations.append(_iteration(name, rows, asked.shift_s, origin_ns))
-            phases += _phases(name, rows, asked.sizes, origin_ns)
-        adjustments += _adjustments(name, own, unix_ns)
+    for name, sent in jobs.items():
+        of_job = [rank for rank in ranks if rank.job == name]
+        for rows in iterations_of(of_job):
+            iterations.append(_iteration(name, rows, sent.shift_s, origin_ns))
+            phases += _phases(name, rows, sent.sizes, origin_ns)
+        adjustments += _adjustments(name, of_job, unix_ns)
     made = {
         "iterations": pl.DataFrame(iterations, schema=ITERATIONS),
         "phases": pl.DataFrame(phases, schema=PHASES),
@@ -119,6 +119,7 @@ def _iteration(job: str, rows: Sequence[Mapping[str, Any]], shift_s: float, orig
         "iteration_s": (end_ns - start_ns) / 1e9,
         "communication_s": communication_ns / 1e9,
         "compute_s": (end_ns - start_ns - communication_ns) / 1e9,
+        # As in the engines, the time-shift counts as a delay of the first iteration.
         "delayed_s": (start_ns - due_ns) / 1e9 + (shift_s if rows[0]["iteration"] == 0 else 0.0),
     }
 
@@ -154,6 +155,7 @@ def _adjustments(job: str, ranks: Sequence[Rank], unix_ns: int) -> Iterator[dict
     for _, row in sorted(by_iteration.items()):
         yield {
             "job": job,
+            # The agent related its clocks when it started, so its first time may seem to precede the origin.
             "at_s": max(0, row["start_ns"] - unix_ns) / 1e9,
             "deviation_s": None if row["deviation_ns"] is None else row["deviation_ns"] / 1e9,
             "delay_s": row["delay_ns"] / 1e9,
@@ -167,7 +169,7 @@ def _summary(jobs: Sequence[str], iterations: pl.DataFrame, adjustments: pl.Data
         f"p{percent}_iteration_s": took.quantile(percent / 100, interpolation="equiprobable")
         for percent in (50, 90, 99)
     }
-    # The delay before the first iteration is the job's own time-shift.
+    # The delay before the first iteration is the time-shift, a column of its own.
     waited = pl.col("delayed_s").filter(pl.col("iteration") > 0).mean().fill_null(0.0)
     found = iterations.group_by("job").agg(
         iterations=pl.len(),

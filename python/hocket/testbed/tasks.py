@@ -42,7 +42,7 @@ class Task:
 
 
 def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
-    """The task of the workers of `job`, without jitter."""
+    """The task of the workers of `job`: times before jitter, which each worker draws from the stream."""
     return Task(
         downs_s=downs_s(placed.profile),
         elements=tuple(
@@ -50,6 +50,7 @@ def task_of(placed: PlacedJob, job: Job, seed: int) -> Task:
             for phase in placed.profile.phases
         ),
         jitter=job.jitter,
+        # Without the rank: as in the engines, jitter delays the whole job, not one worker.
         stream=f"{seed} {job.name}",
     )
 
@@ -82,4 +83,5 @@ def elements(wire_bytes: int, workers: int) -> int:
     362000
     """
     payload_bytes = wire_bytes * PAYLOAD_BYTES / FRAME_BYTES
+    # The ring cuts the gradients into at least one part for each worker.
     return max(workers, round(payload_bytes * workers / (2 * (workers - 1)) / _FLOAT_BYTES))

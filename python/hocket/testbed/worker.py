@@ -44,12 +44,12 @@ class Parent(threading.Thread):
                 self.started.set()
             elif word == "stop":
                 self.last = int(number)
-        # The parent is gone; the main thread may be waiting for a peer and could not end by itself.
+        # The parent has ended; the main thread may be waiting for a peer and could not end by itself.
         os._exit(1)
 
 
 class Phases:
-    """When the computation and communication of one iteration began and ended, on the monotonic clock in ns.
+    """The times of computation and communication in one iteration, in ns on the monotonic clock.
 
     `downs_s` are the computation times before each Up phase, and after the last one.
     """
@@ -147,6 +147,7 @@ class TrainingLoop:
         self.model = torch.nn.parallel.DistributedDataParallel(
             model(task["elements"], self.phases),
             bucket_cap_mb=_BUCKET_BYTES / 2**20,
+            # Saves the copy of gradients into buckets, and with it processor time that the network needs.
             gradient_as_bucket_view=True,
         )
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=_LEARNING_RATE)
@@ -180,10 +181,12 @@ def work(parent: Parent) -> None:
     dist.barrier()
     say("ready")
     parent.started.wait()
+    # The monotonic clock is the same for all processes of the machine, network namespaces included.
     time.sleep(max(0.0, (parent.start_ns - time.monotonic_ns()) / 1e9))
     iteration = 0
     with open(task["log"], "w") as log:
         while not is_over(parent, iteration):
+            # Flushed, so that a worker that is killed leaves its finished iterations.
             print(json.dumps(timed(job, task, iteration)), file=log, flush=True)
             say(f"done {iteration}")
             iteration += 1

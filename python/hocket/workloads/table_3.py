@@ -102,7 +102,7 @@ _DLRM = Point(
 # with the size of the model.
 def _by_size(name: str, memory_mb: int) -> DataParallel:
     scale = Fraction(memory_mb, 800)
-    why = f"RoBERTa with Down and Up by model size ({memory_mb} against 800 MB): {name} has its architecture"
+    why = f"RoBERTa with Down and Up by model size ({memory_mb} against 800 MB): {name} is an encoder too"
     return _scaled(_ROBERTA[0], scale, scale, why)
 
 

@@ -1,4 +1,4 @@
-"""The affinity graph: which jobs meet on which links, and each job's time-shift there (NSDI'24 Fig 8)."""
+"""The affinity graph: jobs, the links that they share, and each job's time-shift there (NSDI'24 Fig 8)."""
 
 from collections.abc import Mapping
 
@@ -23,10 +23,11 @@ def affinity_figure(shifts_ms: Mapping[str, Mapping[str, float]], unique_ms: Map
         link_y = -(row + offset)
         for job, shift_ms in shifts.items():
             axes.plot([0, 1], [job_y[job], link_y], color=LINE_COLOUR, linewidth=1.2, zorder=1)
-            near = 0.42
+            # Not the middle of the edge, where edges that cross would put their labels on top of each other.
+            label_x = 0.42
             axes.text(
-                near,
-                job_y[job] + near * (link_y - job_y[job]),
+                label_x,
+                job_y[job] + label_x * (link_y - job_y[job]),
                 f"{shift_ms:.1f} ms",
                 ha="center",
                 va="center",

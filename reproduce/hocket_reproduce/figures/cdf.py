@@ -12,7 +12,7 @@ from hocket.figures.style import label, legend_above, new_figure
 
 @dataclass(frozen=True)
 class CdfPanel:
-    """Samples by the name of what they were measured on."""
+    """Samples by the name of their line."""
 
     title: str
     samples: Mapping[str, Sequence[float]]

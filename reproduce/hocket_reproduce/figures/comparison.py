@@ -12,7 +12,7 @@ from hocket.figures.style import label, legend_above, new_figure
 
 @dataclass(frozen=True)
 class Pair:
-    """One quantity as the paper gives it and as we find it, in the same unit."""
+    """The paper's value of a quantity and ours, in the same unit."""
 
     name: str
     paper: float

@@ -22,13 +22,13 @@ class LinesPanel:
     series: Mapping[str, Sequence[float]]
     reference: float | None = None
     log_x: bool = False
-    """Whether values of `x` that multiply are as far apart as those that add."""
+    """Whether the horizontal axis is logarithmic."""
     y_limits: tuple[float, float] | None = None
-    """The ends of the vertical axis, where they mean something; else the data's own."""
+    """The ends of the vertical axis; by default those of the data."""
 
 
 def lines_figure(panels: Sequence[LinesPanel], title: str = "") -> Figure:
-    """One panel beside the other, each with its own axes and a marker at every value that was measured."""
+    """Panels side by side, each with its own axes, and a marker at every measured value."""
     figure = new_figure(4.8 * len(panels), 3.7)
     if title:
         figure.suptitle(title)

@@ -1,4 +1,4 @@
-"""Live runs beside their predictions: how long iterations took, and what jobs put on the link."""
+"""Live runs beside their predictions: iteration times, and the rates of jobs on the link."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from hocket_reproduce.figures.cdf import CdfPanel, draw_cdf
 
 @dataclass(frozen=True)
 class LivePanels:
-    """One plan, by where it ran: live, or on which engine. All have the same keys, in the same order."""
+    """Panels of one plan by place, live or an engine; all have the same keys in the same order."""
 
     times_ms: Mapping[str, CdfPanel]
-    """Iterations by case."""
+    """Iteration times by case."""
     links: Sequence[Mapping[str, TimelinePanel]]
-    """Stretches of runs, each a row."""
+    """Rates on the link, one mapping for each row of the figure."""
 
 
 def live_figure(plans: Sequence[LivePanels], capacity_bps: int, title: str) -> Figure:

@@ -1,4 +1,4 @@
-"""What waits in switches, over time."""
+"""Queue lengths of switches over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _HEIGHT_IN = 2.1
 
 @dataclass(frozen=True)
 class QueuePanel:
-    """Queue lengths in MB by name of their line, at `times_ms`; a name has the same colour in all panels."""
+    """Queue lengths in MB at `times_ms` by name of the line; a name has one colour in all panels."""
 
     title: str
     times_ms: npt.NDArray[np.float64]
@@ -30,11 +30,10 @@ class QueuePanel:
 def queues_figure(
     panels: Sequence[QueuePanel], columns: int, title: str, *, log: bool = False, same_queues: bool = True
 ) -> Figure:
-    """Panels in rows of `columns`; those below each other have the same time axis and the same queue axis,
-    and with `same_queues` all have the same queue axis.
+    """Panels in rows of `columns`. Those of a column share their axes; with `same_queues` all panels share
+    the queue axis.
 
-    With `log` lengths that multiply are as far apart as those that add, from one packet on:
-    shorter queues are not drawn.
+    With `log` the queue axis is logarithmic from the length of one packet; shorter queues are not drawn.
     """
     rows = -(-len(panels) // columns)
     figure = new_figure(_WIDTH_IN * columns, _HEIGHT_IN * rows + 0.7)

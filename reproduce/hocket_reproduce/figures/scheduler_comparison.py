@@ -1,4 +1,4 @@
-"""Schedulers against each other: iterations of all jobs over the hours, and distributions side by side."""
+"""Schedulers compared: iterations of all jobs over time, and distributions side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ from hocket.figures.palette import Style, styles
 from hocket.figures.style import label, new_figure
 
 _MOST_ABREAST = 3
-# The begin of a logarithmic axis of counts, so that 1 has a place.
+# Start of a logarithmic axis of counts: below 1, so that a count of 1 is not on the frame.
 _LEAST_COUNT = 0.5
 
 
 @dataclass(frozen=True)
 class SeriesPanel:
-    """One run: `rows` have the columns job, model, minute (ascending for each job) and iteration_s."""
+    """One run; `rows` have the columns `job`, `model`, `minute` (ascending for each job) and
+    `iteration_s`."""
 
     title: str
     rows: pl.DataFrame
@@ -29,19 +30,19 @@ class SeriesPanel:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Samples by the name of what they were measured on; `quantity` names the axis, with its unit."""
+    """Samples by the name of their line; `quantity` names the horizontal axis, with its unit."""
 
     title: str
     quantity: str
     samples: Mapping[str, npt.NDArray[np.float64]]
-    of_what: str = "iterations"
+    samples_are: str = "iterations"
     log: bool = False
-    """Whether the axis is logarithmic: for counts. It begins below 1, where the share of zeros is."""
+    """Whether the axis is logarithmic, for counts. The line starts at the share of zeros."""
     legend: Literal["lower right", "upper left"] = "lower right"
-    """The corner that the steps leave free."""
+    """The corner without lines."""
 
 
-def contenders_figure(
+def scheduler_comparison_figure(
     series: Sequence[SeriesPanel], distributions: Sequence[Distribution], title: str = ""
 ) -> Figure:
     """Iteration times (ms) over time (min), a line per job in the colour of its model, one panel below the
@@ -95,14 +96,14 @@ def _draw_series(axes: Axes, panel: SeriesPanel, models: Mapping[str, Style]) ->
             marker=".",
             markersize=2,
         )
-    # Models differ by a factor of fifty.
+    # Iteration times of models differ by a factor of fifty.
     axes.set_yscale("log")
     axes.grid(True, alpha=0.25)
 
 
 def _draw_distribution(axes: Axes, panel: Distribution) -> None:
     for name, style in styles(panel.samples).items():
-        # `compress` of ecdf would draw equal samples as high as the first of them.
+        # Equal samples are one step; `compress` of ecdf would draw it only as high as the first of them.
         values, counts = np.unique(panel.samples[name], return_counts=True)
         axes.ecdf(values, counts, label=name, color=style.colour, linestyle=style.line, linewidth=1.6)
     if panel.log:
@@ -110,5 +111,5 @@ def _draw_distribution(axes: Axes, panel: Distribution) -> None:
         axes.set_xlim(left=_LEAST_COUNT)
     axes.set_ylim(0, 1.02)
     axes.grid(True, alpha=0.25)
-    label(axes, panel.quantity, f"share of {panel.of_what}", panel.title)
+    label(axes, panel.quantity, f"share of {panel.samples_are}", panel.title)
     axes.legend(loc=panel.legend, frameon=False, fontsize="small")

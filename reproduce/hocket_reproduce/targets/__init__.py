@@ -1,6 +1,6 @@
-"""Reruns of what the papers show: each target's values beside the paper's, and its figure.
+"""Reruns of the papers' figures and tables: each target's values beside the paper's, and its figure.
 
-The ids are those of docs/validation.md; `hocket reproduce --list` prints them.
+Ids are those of docs/validation.md; `hocket reproduce --list` prints them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -59,11 +59,9 @@ TARGETS: dict[str, Target] = {
         Target("R3", "Incast on one switch under six congestion controls", r3.reproduce),
         Target("R4", "All-To-All and All-Reduce on one switch", r4.reproduce, takes_minutes=True),
         Target("R5", "All-To-All on a Clos network: ToRs and spines", r5.reproduce, takes_minutes=True),
-        Target(
-            "R6", "Completion times and PAUSE frames of collectives on it", r6.reproduce, takes_minutes=True
-        ),
+        Target("R6", "Completion times and PAUSE frames on a Clos network", r6.reproduce, takes_minutes=True),
         Target("R7", "DLRM on 128 GPUs", r7.reproduce, takes_minutes=True),
-        Target("R8", "Windows set once, alone and with two jobs", r8.reproduce, takes_minutes=True),
+        Target("R8", "Windows set once, for one job and for two", r8.reproduce, takes_minutes=True),
         Target("C1", "Traffic of four parallelisation strategies", c1.reproduce),
         Target("C2", "Interleaving two VGG19 jobs", c2.reproduce),
         Target("C3", "The optimisation and its score", c3.reproduce),
@@ -90,13 +88,13 @@ TARGETS: dict[str, Target] = {
         ),
     )
 }
-"""Every target that can be rerun, in the order of the papers; what no paper shows comes last."""
+"""Every target that can be rerun, in the order of the papers; targets of no paper come last."""
 
 
 def chosen(ids: Iterable[str]) -> list[Target]:
-    """The targets `ids`, in any case, each once.
+    """The targets with these ids, in upper or lower case, each once.
 
-    Raises `InputError` for an id that is not in `TARGETS`, which it names as ids are listed.
+    Raises `InputError` for an id that is not in `TARGETS`.
 
     >>> chosen(["c99"])  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -110,16 +108,17 @@ def chosen(ids: Iterable[str]) -> list[Target]:
 
 
 def reproduce(ids: Iterable[str], progress: Progress | None = None) -> Iterator[Reproduction]:
-    """Reruns the targets `ids` one after another; `progress` is told what is being done.
+    """Reruns the targets `ids` one after another; `progress` is called with each step.
 
     Raises `InputError` at once for an id that is not in `TARGETS`.
     """
+    # A generator function would raise only on the first result.
     return (_rerun(target, progress) for target in chosen(ids))
 
 
 def _rerun(target: Target, progress: Progress | None) -> Reproduction:
-    def told(doing: str) -> None:
+    def report_step(doing: str) -> None:
         if progress is not None:
             progress(f"{target.id}: {doing}")
 
-    return target.run(told)
+    return target.run(report_step)

@@ -20,16 +20,16 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 _NIC = "50 Gbps"  # §2.1: one A100 and one 50 Gbps NIC in each server
 _READING_PS = parse_duration("25 ms")
-# Enough for a profile of high confidence.
+# Enough iterations for a profile of high confidence.
 _ITERATIONS = 20
-# A peak counts as large next to another one if it sends at least twice as much.
+# A peak counts as large if it sends at least twice the bytes of each other peak.
 _LARGE = 2
 _PS_PER_S = 10**12
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A job of Fig 1: what its servers, of one GPU each, train, and whose port is read."""
+    """A job of Fig 1: its training on servers of one GPU each, and the port whose counter is read."""
 
     job: str
     strategy: str
@@ -39,11 +39,11 @@ class Pattern:
 
     @property
     def title(self) -> str:
-        """As the figure and the progress name it."""
+        """Its name in the figure and in progress messages."""
         return f"{self.job}, {self.strategy} parallel, {self.servers} servers"
 
     def plan(self) -> dict[str, object]:
-        """The job alone below one switch, its traffic sampled."""
+        """A plan of the job alone below one switch, with its traffic sampled."""
         clos = {
             "racks": 1,
             "servers_per_rack": self.servers,
@@ -91,14 +91,14 @@ HYBRID = Pattern(
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the port of a server of `pattern` sent in `run`."""
+    """Traffic of the port of `pattern` in `run`."""
 
     pattern: Pattern
     run: Run
 
     @cached_property
     def readings(self) -> pl.DataFrame:
-        """`time_s` and `tx_bytes`, as the port's counter reads every 25 ms."""
+        """Readings of the port's counter every 25 ms, as `time_s` and `tx_bytes`."""
         end_ps = int(self.run.tables["iterations"].select(in_ps("end_s").max()).item())
         of_port = self.run.tables["utilisation"].filter(pl.col("link") == self.pattern.port)
         sent = of_port.select(in_ps("at_s").alias("at_ps"), "bytes")
@@ -110,15 +110,16 @@ class Traffic:
 
     @cached_property
     def profile(self) -> JobProfile:
-        """The job as its counter shows it."""
+        """The job's profile from these readings."""
         return profile_counters(self.readings, name=self.pattern.title)
 
     @property
     def stretches(self) -> list[list[UpPhase]]:
-        """The Up phases of an iteration, those together that touch each other."""
+        """The Up phases of an iteration, grouped with those that they touch."""
         together: list[list[UpPhase]] = []
         end_s = -1.0
         for phase in self.profile.phases:
+            # The counter cannot show a gap shorter than half a reading.
             if phase.start_s - end_s > _READING_PS / _PS_PER_S / 2:
                 together.append([])
             together[-1].append(phase)
@@ -127,7 +128,7 @@ class Traffic:
 
     @property
     def steps(self) -> list[str]:
-        """What rank 0 sends for, one thing after the other, in the first iteration."""
+        """The steps for which rank 0 sends in the first iteration, in order, repetitions merged."""
         operations = self.run.tables["operations"].filter(
             (pl.col("iteration") == 0) & (pl.col("rank") == 0) & ~pl.col("kind").is_in(["compute", "recv"])
         )
@@ -151,7 +152,8 @@ class Traffic:
 
 
 def _step(name: str) -> str:
-    """The step of an iteration that an operation belongs to: a microbatch's pass, or itself.
+    """The step of an iteration that an operation belongs to: a microbatch's forward or backward pass, or the
+    operation.
 
     >>> _step("block7 mlp input gradient all-reduce #1"), _step("activations send #0")
     ('backward #1', 'forward #0')
@@ -164,7 +166,7 @@ def _step(name: str) -> str:
 
 
 def measure(pattern: Pattern, progress: Progress) -> Traffic:
-    """`pattern` alone on the flow engine."""
+    """Runs `pattern` alone on the flow engine."""
     progress(pattern.title)
     return Traffic(pattern, simulate(pattern.plan()))
 

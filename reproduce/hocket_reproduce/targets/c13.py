@@ -1,5 +1,5 @@
-"""C13 and C14: jobs that arrive on the testbed, under Themis, Pollux, both with CASSINI, Random and Ideal
-(NSDI'24 Figures 11 and 12).
+"""C13 and C14: Poisson arrivals on the testbed under Themis, Pollux and Random, each with and without
+CASSINI, and under Ideal (NSDI'24 Fig 11 and 12).
 """
 
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from hocket_reproduce.figures.scheduler_comparison import Distribution, contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import Distribution, scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     PO_CASSINI,
@@ -20,9 +20,9 @@ from hocket_reproduce.targets.cluster import (
     TH_CASSINI,
     TH_FABRIC,
     THEMIS,
-    ContenderRun,
     Outcomes,
     Published,
+    SchedulerRun,
     Sensitivities,
     estimate,
     factor_rows,
@@ -38,7 +38,7 @@ from hocket_reproduce.targets.cluster import (
 from hocket_reproduce.targets.setting import CONTENDED_CAPACITY, Tables
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-CONTENDERS = (
+SCHEDULERS = (
     THEMIS,
     TH_CASSINI,
     TH_FABRIC,
@@ -67,7 +67,7 @@ MIXED: Tables = {
     "poisson": {
         "load": 0.9,
         "duration": "100 min",
-        # NSDI'24 §5.2: DLRM is model parallel, all others are data parallel, which GPT2 and GPT3 cannot be.
+        # NSDI'24 §5.2: all but DLRM are data parallel, which GPT2 and GPT3 of the catalogue cannot be.
         "models": ["data-parallel", "GPT1", "DLRM"],
     },
 }
@@ -89,7 +89,7 @@ ONE_WORKER: Tables = {
         "max_workers": 1,
     },
 }
-"""Jobs that cross no link: CASSINI has nothing to choose."""
+"""Jobs of one worker, which cross no link: CASSINI must not change anything."""
 
 _BERT: Tables = {
     "model": "BERT",
@@ -112,11 +112,11 @@ NO_WAY_OUT: Tables = {
     },
     "jobs": [{"name": "left", **_BERT}, {"name": "right", **_BERT}],
 }
-"""Two jobs that share an uplink wherever they are, and ask for more than it has nearly all the time."""
+"""Two jobs that share an uplink wherever they are placed, and exceed it nearly all the time."""
 
 
 def _tree(uplinks: int, uplink: str) -> Tables:
-    """Racks like those of the testbed below spines, with so many uplinks each."""
+    """Racks like the testbed's below one tier of spines, with `uplinks` uplinks each."""
     return {
         "fabric": {
             "clos": {
@@ -134,18 +134,20 @@ def _tree(uplinks: int, uplink: str) -> Tables:
 
 _WITH_THEMIS = (THEMIS, TH_CASSINI)
 
+# Ten times the candidates of NSDI'24 §5.1.
 _MANY: Tables = {"candidates": 100}
+# No score exceeds 1, so no jobs get slots, and CASSINI's choice among placements remains.
 _NO_SLOTS: Tables = {"shift_threshold": 1.1}
 
 
 def _dlrm(workers: int) -> Tables:
-    """Jobs of one model and size: all their iterations take the same time alone, so they could take turns."""
+    """Jobs of one model and size: all have the same iteration time alone, so they could take turns."""
     return {"models": "DLRM", "workers": [workers, workers], "max_workers": workers}
 
 
-# One uplink per rack makes jobs meet, and among many candidates are some in which only two do.
+# With one uplink per rack jobs have to share it; among many candidates are some where no more than two do.
 _TRIPLES: Tables = {**_tree(1, "50 Gbps"), "poisson": _dlrm(3), "cassini": _MANY}
-# Of two workers each, any two jobs are compatible.
+# DLRM on two workers sends for half of its iteration (500 of 1,000 ms), so any two jobs are compatible.
 _PAIRS_OF_WORKERS: Tables = {**_tree(1, "50 Gbps"), "poisson": _dlrm(2)}
 _AT_RANDOM = (RANDOM, RANDOM_FABRIC)
 
@@ -171,14 +173,14 @@ SENSITIVITIES: Sensitivities = {
         _AT_RANDOM,
     ),
 }
-"""What might decide the factors of C13."""
+"""Changes to C13's trace that might explain the paper's factors, each with a pair of schedulers."""
 
 
 def reproduce_c13(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
-    """The mixed trace, what decides its factors, and cases in which CASSINI cannot help."""
-    found = outcomes(MIXED, CONTENDERS, progress, seeds=seeds)
+    """The mixed trace, its sensitivities, and two cases in which CASSINI cannot help."""
+    measured = outcomes(MIXED, SCHEDULERS, progress, seeds=seeds)
     rows = [
-        *_rows(found, Published(1.6, 1.8)),
+        *_rows(measured, Published(1.6, 1.8)),
         *sensitivity_rows(MIXED, SENSITIVITIES, progress, seeds),
         *_no_help_rows(progress, seeds),
     ]
@@ -186,35 +188,37 @@ def reproduce_c13(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
         "C13",
         "Poisson arrivals, mixed models (NSDI'24 Fig 11)",
         tuple(rows),
-        partial(_figure, found, "Jobs arriving on the testbed, mixed models"),
+        partial(_figure, measured, "Jobs arriving on the testbed, mixed models"),
         (*_NOTES, _SENSITIVITY_NOTE),
     )
 
 
 def reproduce_c14(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """The trace of model-parallel jobs."""
-    found = outcomes(MODEL_PARALLEL, CONTENDERS, progress, seeds=seeds)
+    measured = outcomes(MODEL_PARALLEL, SCHEDULERS, progress, seeds=seeds)
     return Reproduction(
         "C14",
         "Poisson arrivals, model parallel (NSDI'24 Fig 12)",
-        tuple(_rows(found, Published(1.2, 1.6))),
-        partial(_figure, found, "Jobs arriving on the testbed, model parallel"),
+        tuple(_rows(measured, Published(1.2, 1.6))),
+        partial(_figure, measured, "Jobs arriving on the testbed, model parallel"),
         _NOTES,
     )
 
 
-def _rows(found: Outcomes, published: Published) -> Iterator[Row]:
+def _rows(measured: Outcomes, published: Published) -> Iterator[Row]:
     for baseline, augmented in _PAIRS:
         # NSDI'24 has no factors for Random, and "similar gains" for Pollux.
         compared = published if baseline in (THEMIS, POLLUX) else None
-        yield from factor_rows(found, baseline, augmented, compared, _most(found[baseline.name]))
-    yield from idle_rows(found)
+        yield from factor_rows(
+            measured, baseline, augmented, compared, _largest_gain(measured[baseline.name])
+        )
+    yield from idle_rows(measured)
     for augmented in (TH_CASSINI, TH_FABRIC, PO_CASSINI, RANDOM_CASSINI):
-        yield from mechanism_rows(found, augmented)
+        yield from mechanism_rows(measured, augmented)
 
 
-def _most(runs: Sequence[ContenderRun]) -> str:
-    """What there is to win, for the comment of a row."""
+def _largest_gain(runs: Sequence[SchedulerRun]) -> str:
+    """The gain if all contention under the baseline's `runs` went away, for the comment of a row."""
     mean = estimate([each.slowdown for each in runs]).mean
     tail = estimate([each.p99_slowdown for each in runs]).mean
     return f"without any contention it would gain {mean:.3g}×, and {tail:.3g}× at the 99th percentile"
@@ -225,19 +229,18 @@ def _no_help_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
         ("jobs of one worker", ONE_WORKER),
         ("two jobs that no placement keeps apart", NO_WAY_OUT),
     ):
-        found = outcomes(tables, _WITH_THEMIS, progress, seeds=seeds, said=f"{name}: ")
-        yield pair_row(f"no help and no harm, {name}: mean slowdown", found, _WITH_THEMIS)
+        measured = outcomes(tables, _WITH_THEMIS, progress, seeds=seeds, prefix=f"{name}: ")
+        yield pair_row(f"no help and no harm, {name}: mean slowdown", measured, _WITH_THEMIS)
 
 
 _NOTES = (
     f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw jobs, arrivals, "
-    "ties and jitter; a factor is the mean of those of each seed.",
+    "ties and jitter; a factor is the mean of each seed's factor.",
     "Schedulers change how many workers a job has (Pollux its batch size too), so means of all iterations "
     "compare different work. A slowdown compares each iteration with the same one, on as many workers, on "
-    "an idle network: neither placements nor slots can gain more than a scheduler's own slowdown is above "
-    "1.",
+    "an idle network: neither placements nor slots can gain more than the scheduler's own slowdown.",
     "Th+CASSINI ranks as NSDI'24 Algorithm 2: the mean over shared links, loops discarded. '(fabric)' is "
-    "what Hocket does by default: all links count, unshared ones with a score of 1, and loops are solved.",
+    "Hocket's default: all links count, unshared ones with a score of 1, and loops are solved.",
     "Why there is little to gain: in most iterations under Themis and Pollux a job shares no link with "
     "another, and where it does, most demand 30 to 40 of 50 Gbps for part of their iteration. In the "
     "paper's own Table 2 the job that gains most, WideResNet101 of snapshot 1, communicates for 138 "
@@ -259,15 +262,15 @@ _SENSITIVITY_NOTE = (
 )
 
 
-def _figure(found: Outcomes, title: str) -> Figure:
-    return contenders_figure(
-        themis_over_time(found),
+def _figure(measured: Outcomes, title: str) -> Figure:
+    return scheduler_comparison_figure(
+        themis_over_time(measured),
         (
-            iteration_distribution(found, _DRAWN),
+            iteration_distribution(measured, _DRAWN),
             Distribution(
                 "Th+CASSINI against Themis's choice",
                 "score of shared links",
-                scores(found, TH_CASSINI),
+                scores(measured, TH_CASSINI),
                 "links",
                 legend="upper left",
             ),

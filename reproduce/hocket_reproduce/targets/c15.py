@@ -1,5 +1,5 @@
-"""C15, C16 and C20: jobs that arrive on a busy testbed, under Themis and Pollux with CASSINI and without, and
-their ECN marks (NSDI'24 Figures 13, 14 and 19).
+"""C15, C16 and C20: jobs that arrive on a busy testbed under Themis and Pollux, with and without CASSINI, and
+their ECN marks (NSDI'24 Fig 13, 14 and 19).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from hocket.cluster.replay import replay
 from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import parse_trace
 from hocket.units import parse_duration
-from hocket_reproduce.figures.scheduler_comparison import Distribution, contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import Distribution, scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     PO_CASSINI,
@@ -27,10 +27,10 @@ from hocket_reproduce.targets.cluster import (
     TH_CASSINI,
     TH_FABRIC,
     THEMIS,
-    Contender,
-    ContenderRun,
+    ConfiguredScheduler,
     Outcomes,
     Published,
+    SchedulerRun,
     Sensitivities,
     estimate,
     factor_rows,
@@ -53,13 +53,13 @@ from hocket_reproduce.targets.setting import (
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-CONTENDERS = (THEMIS, TH_CASSINI, TH_FABRIC, POLLUX, PO_CASSINI, PO_FABRIC, IDEAL)
-_PAPER_CONTENDERS = (THEMIS, TH_CASSINI, POLLUX, PO_CASSINI)
+SCHEDULERS = (THEMIS, TH_CASSINI, TH_FABRIC, POLLUX, PO_CASSINI, PO_FABRIC, IDEAL)
+_PAPER_SCHEDULERS = (THEMIS, TH_CASSINI, POLLUX, PO_CASSINI)
 _THEMIS_PAIRS = ((THEMIS, TH_CASSINI), (THEMIS, TH_FABRIC))
 _POLLUX_PAIRS = ((POLLUX, PO_CASSINI), (POLLUX, PO_FABRIC))
 
 _BUSY: Tables = {"fabric": {"testbed": "cassini"}, "until": "20 min"}
-# So much work that nobody leaves before the end.
+# Work for 20 min alone, in runs of 20 min: no job departs before the end.
 _RUN_TIME = ["20 min", "20 min"]
 
 MIXED: Tables = {
@@ -76,7 +76,7 @@ MIXED: Tables = {
         "arriving": [{"model": "DLRM"}, {"model": "ResNet50"}],
     },
 }
-"""The trace of C15 and C20. NSDI'24 §5.3 names those that arrive, and none that run; workers are drawn."""
+"""The trace of C15 and C20. NSDI'24 §5.3 names only the arriving jobs; numbers of workers are drawn."""
 
 MODEL_PARALLEL: Tables = {
     **_BUSY,
@@ -130,7 +130,7 @@ SENSITIVITIES: Sensitivities = {
     "Pollux may grow jobs at once": ({"pollux": {"scale_up": "any"}}, (POLLUX, PO_CASSINI)),
     "Pollux leaves batch sizes alone": ({"pollux": {"tune_batch_size": False}}, (POLLUX, PO_CASSINI)),
 }
-"""What might decide the factors: changes to the trace of C15, and who is compared."""
+"""Changes to C15's trace that might explain the paper's factors, each with a pair of schedulers."""
 
 FULL: Tables = {
     **_BUSY,
@@ -145,18 +145,18 @@ FULL: Tables = {
         "arriving": [{"model": "DLRM", "workers": 3}, {"model": "ResNet50", "workers": 3}],
     },
 }
-"""A cluster with no GPU to spare: the compatible jobs of NSDI'24 Table 2, and those of §5.3, of equal size so
-that their placements can be flipped."""
+"""A cluster with no GPU to spare: the jobs of snapshots 1 to 4 of NSDI'24 Table 2, and those of §5.3 with
+equal numbers of workers, so that their placements can be flipped as §5.3 describes."""
 
 
-def _with_100_candidates(contender: Contender, name: str) -> Contender:
-    settings = overlaid(contender.settings, {"cassini": {"candidates": 100}})
-    return Contender(name, contender.scheduler, settings)
+def _with_100_candidates(scheduler: ConfiguredScheduler, name: str) -> ConfiguredScheduler:
+    settings = overlaid(scheduler.settings, {"cassini": {"candidates": 100}})
+    return ConfiguredScheduler(name, scheduler.policy, settings)
 
 
 _TH_100 = _with_100_candidates(TH_FABRIC, "Th+CASSINI (fabric, 100 candidates)")
 _RANDOM_100 = _with_100_candidates(RANDOM_FABRIC, "Random+CASSINI (fabric, 100 candidates)")
-_FULL_CONTENDERS = (
+_FULL_SCHEDULERS = (
     THEMIS,
     TH_CASSINI,
     TH_FABRIC,
@@ -183,12 +183,13 @@ _MODEL_PARALLEL_SENSITIVITIES: Sensitivities = {
 
 _SENSITIVITY_SEEDS = 3
 
-# After DLRM's first start: by then all jobs that its arrival moved have restarted, which takes 30 s.
+# After DLRM's first start: by then all jobs that its arrival moved have restarted, which takes 30 s each.
 _REPLAY_AFTER_S = 120
+# Two or more iterations of DLRM, which take 1.4 to 1.8 s.
 _REPLAY_FOR = "5 s"
 _REPLAYED = "DLRM"
 
-_NOBODY_LEFT = "with CASSINI DLRM shares no link in any seed; on a full cluster (below) it does"
+_NO_SHARED_LINK = "with CASSINI DLRM shares no link in any seed; on a full cluster (below) it does"
 _ONE_WORKER = (
     "on two workers DLRM is no faster than on one in the catalogue, so Pollux, which doubles at most, leaves "
     "it one, and that sends nothing"
@@ -197,11 +198,11 @@ _ONE_WORKER = (
 
 def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """The mixed trace with its marks, a window of it on packets, and what decides its factors."""
-    found = outcomes(MIXED, CONTENDERS, progress, seeds=seeds)
+    measured = outcomes(MIXED, SCHEDULERS, progress, seeds=seeds)
     rows = [
-        *_factor_rows(found, Published(1.5, 2.2), Published(1.6, 2.5)),
+        *_factor_rows(measured, Published(1.5, 2.2), Published(1.6, 2.5)),
         *_mark_rows(
-            found, {("DLRM", THEMIS.name): (27, _NOBODY_LEFT), ("DLRM", POLLUX.name): (33, _ONE_WORKER)}
+            measured, {("DLRM", THEMIS.name): (27, _NO_SHARED_LINK), ("DLRM", POLLUX.name): (33, _ONE_WORKER)}
         ),
         *_replay_rows(progress, seeds[0]),
         *_full_rows(progress, seeds),
@@ -212,7 +213,7 @@ def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
         "DLRM and ResNet50 arrive (NSDI'24 Fig 13)",
         tuple(rows),
         partial(
-            _figure, found, ("DLRM", "CamemBERT", "RoBERTa"), "DLRM and ResNet50 arrive on a busy testbed"
+            _figure, measured, ("DLRM", "CamemBERT", "RoBERTa"), "DLRM and ResNet50 arrive on a busy testbed"
         ),
         (*_NOTES, _ADDED),
     )
@@ -220,11 +221,11 @@ def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
 
 def reproduce_c16(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """The trace of model-parallel jobs with its marks."""
-    found = outcomes(MODEL_PARALLEL, CONTENDERS, progress, seeds=seeds)
+    measured = outcomes(MODEL_PARALLEL, SCHEDULERS, progress, seeds=seeds)
     which = "the text does not say of which model the paper's factor is (Fig 14d)"
     rows = [
-        *_factor_rows(found, Published(1.2, 1.6)),
-        *_mark_rows(found, {(_ALL, THEMIS.name): (29, which)}),
+        *_factor_rows(measured, Published(1.2, 1.6)),
+        *_mark_rows(measured, {(_ALL, THEMIS.name): (29, which)}),
         *sensitivity_rows(
             MODEL_PARALLEL, _MODEL_PARALLEL_SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]
         ),
@@ -233,23 +234,23 @@ def reproduce_c16(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
         "C16",
         "Model-parallel jobs arrive (NSDI'24 Fig 14)",
         tuple(rows),
-        partial(_figure, found, ("GPT1", "GPT3", "DLRM"), "Model-parallel jobs arrive on a busy testbed"),
+        partial(_figure, measured, ("GPT1", "GPT3", "DLRM"), "Model-parallel jobs arrive on a busy testbed"),
         (*_NOTES, _ADDED),
     )
 
 
 def reproduce_c20(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """Marks of ResNet50 and CamemBERT in the runs of C15."""
-    found = outcomes(MIXED, _PAPER_CONTENDERS, progress, seeds=seeds)
+    measured = outcomes(MIXED, _PAPER_SCHEDULERS, progress, seeds=seeds)
     rows = [
-        *(_resnet50_row(found, contender) for contender in _PAPER_CONTENDERS),
-        *(each for model in _FIG_19 for each in _count_rows(found, model)),
+        *(_resnet50_row(measured, scheduler) for scheduler in _PAPER_SCHEDULERS),
+        *(each for model in _FIG_19 for each in _count_rows(measured, model)),
     ]
     return Reproduction(
         "C20",
         "ECN marks of ResNet50 and CamemBERT (NSDI'24 Fig 19)",
         tuple(rows),
-        partial(_marks_figure, found),
+        partial(_marks_figure, measured),
         _NOTES,
     )
 
@@ -259,18 +260,20 @@ _ALL = "all models"
 
 
 def _factor_rows(
-    found: Outcomes, themis: Published | None = None, pollux: Published | None = None
+    measured: Outcomes, themis: Published | None = None, pollux: Published | None = None
 ) -> Iterator[Row]:
     for pairs, published in ((_THEMIS_PAIRS, themis), (_POLLUX_PAIRS, pollux)):
         for baseline, augmented in pairs:
-            yield from factor_rows(found, baseline, augmented, published, _most(found[baseline.name]))
-    yield from idle_rows(found)
+            yield from factor_rows(
+                measured, baseline, augmented, published, _largest_gain(measured[baseline.name])
+            )
+    yield from idle_rows(measured)
     for augmented in (TH_CASSINI, TH_FABRIC, PO_CASSINI, PO_FABRIC):
-        yield from mechanism_rows(found, augmented)
+        yield from mechanism_rows(measured, augmented)
 
 
-def _most(runs: Sequence[ContenderRun]) -> str:
-    """What there is to win, for the comment of a row."""
+def _largest_gain(runs: Sequence[SchedulerRun]) -> str:
+    """The gain if all contention under the baseline's `runs` went away, for the comment of a row."""
     average, tail = mean(each.slowdown for each in runs), mean(each.p99_slowdown for each in runs)
     return (
         f"without any contention it would gain {average:.3g}×, and {tail:.3g}× at the 99th percentile of "
@@ -278,39 +281,40 @@ def _most(runs: Sequence[ContenderRun]) -> str:
     )
 
 
-def _mark_rows(found: Outcomes, published: Mapping[tuple[str, str], tuple[float, str]]) -> Iterator[Row]:
+def _mark_rows(measured: Outcomes, published: Mapping[tuple[str, str], tuple[float, str]]) -> Iterator[Row]:
     """By scheduler and model: how many times fewer packets are marked with CASSINI.
 
-    `published` has the paper's factor by model and scheduler, and why ours differs.
+    `published` gives the paper's factor by model and scheduler, with the reason why ours differs.
     """
-    models = found[THEMIS.name][0].iterations["model"].unique().sort().to_list()
+    models = measured[THEMIS.name][0].iterations["model"].unique().sort().to_list()
     for baseline, augmented in ((THEMIS, TH_CASSINI), (POLLUX, PO_CASSINI)):
         for model in (_ALL, *models):
             paper, why = published.get((model, baseline.name), (None, ""))
-            yield marks_row(found, baseline, augmented, model, paper, why)
+            yield marks_row(measured, baseline, augmented, model, paper, why)
     for baseline, augmented in ((THEMIS, TH_FABRIC), (POLLUX, PO_FABRIC)):
-        yield marks_row(found, baseline, augmented, _ALL)
+        yield marks_row(measured, baseline, augmented, _ALL)
 
 
 def marks_row(
-    found: Outcomes,
-    baseline: Contender,
-    augmented: Contender,
+    measured: Outcomes,
+    baseline: ConfiguredScheduler,
+    augmented: ConfiguredScheduler,
     model: str,
     paper: float | None = None,
     why: str = "",
-    here: str = "",
+    prefix: str = "",
 ) -> Row:
-    """How many times fewer packets of a model are marked per iteration, and both counts; `here` goes first.
+    """How many times fewer packets of a model are marked per iteration, with both counts in the comment.
 
-    Counts differ too much between seeds for a mean of factors: it is the factor of the mean counts.
+    The quantity starts with `prefix`.
     """
-    over, under = (_marks_by_seed(found[each.name], model) for each in (baseline, augmented))
+    # A factor of mean counts, not a mean of factors: in some seeds no marks are left, which has no factor.
+    over, under = (_marks_by_seed(measured[each.name], model) for each in (baseline, augmented))
     change = estimate([less - more for more, less in zip(over, under, strict=True)])
     counts = (
         f"{mean(over):,.0f} and {mean(under):,.0f} per iteration, a change of {change.mean:,.0f} ({change})"
     )
-    quantity = f"{here}{model}: ECN marks, {baseline.name} ÷ {augmented.name}"
+    quantity = f"{prefix}{model}: ECN marks, {baseline.name} ÷ {augmented.name}"
     comment = f"{counts}; {why}" if why else counts
     if mean(under) > 0:
         return Row(quantity, paper, mean(over) / mean(under), "×", comment)
@@ -318,25 +322,26 @@ def marks_row(
     return Row(quantity, printed, "none left" if mean(over) > 0 else "none in either", "", comment)
 
 
-def _marks_by_seed(runs: Sequence[ContenderRun], model: str) -> list[float]:
-    """Marks per iteration, of those seeds in which the model ran."""
+def _marks_by_seed(runs: Sequence[SchedulerRun], model: str) -> list[float]:
+    """Marks per iteration of jobs of `model`, by seed."""
     return [each.marks(None if model == _ALL else model) for each in runs]
 
 
-def _count_rows(found: Outcomes, model: str) -> Iterator[Row]:
-    for contender in _PAPER_CONTENDERS:
-        counts = estimate(_marks_by_seed(found[contender.name], model))
-        yield Row(f"{model}: ECN marks per iteration, {contender.name}", None, counts.mean, "", str(counts))
+def _count_rows(measured: Outcomes, model: str) -> Iterator[Row]:
+    for scheduler in _PAPER_SCHEDULERS:
+        counts = estimate(_marks_by_seed(measured[scheduler.name], model))
+        yield Row(f"{model}: ECN marks per iteration, {scheduler.name}", None, counts.mean, "", str(counts))
 
 
-def _resnet50_row(found: Outcomes, contender: Contender) -> Row:
+def _resnet50_row(measured: Outcomes, scheduler: ConfiguredScheduler) -> Row:
     """Whether ResNet50 has fewer marks than other models have on average."""
-    runs = found[contender.name]
+    runs = measured[scheduler.name]
+    # A mean of models' means: among all iterations, DLRM's few long ones would hardly count.
     others = sorted(set(runs[0].iterations["model"]) - {"ResNet50"})
     ours = mean(_marks_by_seed(runs, "ResNet50"))
     theirs = mean(mean(_marks_by_seed(runs, model)) for model in others)
     return Row(
-        f"{contender.name}: ResNet50 against the mean of the other models",
+        f"{scheduler.name}: ResNet50 against the mean of the other models",
         "fewer marks",
         "fewer marks" if ours < theirs else "no fewer marks",
         "",
@@ -345,20 +350,21 @@ def _resnet50_row(found: Outcomes, contender: Contender) -> Row:
 
 
 def _full_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
-    """The same where jobs have to share links, as nobody packs them or no GPU is to spare."""
-    here = "a full cluster of Table 2's jobs: "
-    found = outcomes(FULL, _FULL_CONTENDERS, progress, seeds=seeds, said=here)
+    """Slowdowns and DLRM's marks on a full cluster, where jobs have to share links."""
+    prefix = "a full cluster of Table 2's jobs: "
+    measured = outcomes(FULL, _FULL_SCHEDULERS, progress, seeds=seeds, prefix=prefix)
     for pair in _FULL_PAIRS:
-        yield pair_row(f"{here}{pair[0].name} ÷ {pair[1].name}, mean slowdown", found, pair)
-        yield marks_row(found, *pair, "DLRM", here=here)
+        yield pair_row(f"{prefix}{pair[0].name} ÷ {pair[1].name}, mean slowdown", measured, pair)
+        yield marks_row(measured, *pair, "DLRM", prefix=prefix)
 
 
 def _replay_rows(progress: Progress, seed: int) -> Iterator[Row]:
-    """A window with DLRM on packets, whose marks come out of queues instead of a fit."""
-    for contender in (THEMIS, TH_CASSINI):
-        progress(f"packets, {contender.name}, seed {seed}")
-        run = simulate_cluster(parse_trace(contender.trace(MIXED, seed)), contender.scheduler)
+    """A window with DLRM rerun on packets, where marks are counted in queues instead of modelled."""
+    for scheduler in (THEMIS, TH_CASSINI):
+        progress(f"packets, {scheduler.name}, seed {seed}")
+        run = simulate_cluster(parse_trace(scheduler.trace(MIXED, seed)), scheduler.policy)
         jobs = {each["job"]: each["first_start_s"] for each in run.tables["jobs"].iter_rows(named=True)}
+        # Whole seconds, so that the row's comment names the very instant that was replayed.
         at_s = round(jobs[_REPLAYED] + _REPLAY_AFTER_S)
         compared = replay(run, at_s, parse_duration(_REPLAY_FOR) / 1e12).comparison().to_dicts()
         (dlrm,) = (each for each in compared if each["job"] == _REPLAYED)
@@ -368,7 +374,7 @@ def _replay_rows(progress: Progress, seed: int) -> Iterator[Row]:
             if each is not dlrm and max(each["marks"], each["marks_replayed"]) > 0
         )
         yield Row(
-            f"on packets, {contender.name}: ECN marks per iteration of {_REPLAYED}",
+            f"on packets, {scheduler.name}: ECN marks per iteration of {_REPLAYED}",
             None,
             dlrm["marks_replayed"],
             "",
@@ -395,49 +401,52 @@ _NOTES = (
 )
 
 _ADDED = (
-    "The trace is that of examples/cluster. What matters was sought afterwards: sensitivities, the full "
-    "cluster and its 100 candidates were chosen with these results known."
+    "The trace is that of examples/cluster. Causes were sought afterwards: sensitivities, the full cluster "
+    "and its 100 candidates were chosen with these results known."
 )
 
 
-def marks_per_iteration(model: str) -> Callable[[ContenderRun], npt.NDArray[np.float64]]:
-    def of_run(each: ContenderRun) -> npt.NDArray[np.float64]:
+def marks_per_iteration(model: str) -> Callable[[SchedulerRun], npt.NDArray[np.float64]]:
+    """For `pooled`: the marks of each iteration of jobs of `model`."""
+
+    def of_run(each: SchedulerRun) -> npt.NDArray[np.float64]:
         rows = each.iterations if model == _ALL else each.of_model(model)
         counts = rows["count"].to_numpy()
+        # `marks` is the sum over the `count` iterations of a row.
         return np.repeat(rows["marks"].to_numpy() / counts, counts)
 
     return of_run
 
 
-def _marks_panel(found: Outcomes, model: str) -> Distribution:
+def _marks_panel(measured: Outcomes, model: str) -> Distribution:
     return Distribution(
         model,
         "ECN marks per iteration",
-        pooled(found, _PAPER_CONTENDERS, marks_per_iteration(model)),
+        pooled(measured, _PAPER_SCHEDULERS, marks_per_iteration(model)),
         log=True,
     )
 
 
-def _figure(found: Outcomes, models: Sequence[str], title: str) -> Figure:
-    shown = (*_PAPER_CONTENDERS, IDEAL)
-    return contenders_figure(
-        themis_over_time(found),
+def _figure(measured: Outcomes, models: Sequence[str], title: str) -> Figure:
+    shown = (*_PAPER_SCHEDULERS, IDEAL)
+    return scheduler_comparison_figure(
+        themis_over_time(measured),
         (
-            iteration_distribution(found, shown),
+            iteration_distribution(measured, shown),
             Distribution(
                 "Po+CASSINI against Pollux's choice",
                 "score of shared links",
-                scores(found, PO_CASSINI),
+                scores(measured, PO_CASSINI),
                 "links",
                 legend="upper left",
             ),
-            *(_marks_panel(found, model) for model in models),
+            *(_marks_panel(measured, model) for model in models),
         ),
         title,
     )
 
 
-def _marks_figure(found: Outcomes) -> Figure:
-    return contenders_figure(
-        [], [_marks_panel(found, model) for model in _FIG_19], "ECN marks while DLRM and ResNet50 arrive"
+def _marks_figure(measured: Outcomes) -> Figure:
+    return scheduler_comparison_figure(
+        [], [_marks_panel(measured, model) for model in _FIG_19], "ECN marks while DLRM and ResNet50 arrive"
     )

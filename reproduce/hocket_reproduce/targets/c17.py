@@ -29,17 +29,18 @@ from hocket_reproduce.targets.setting import (
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-# Scores this close are printed alike in Table 2, which has one decimal.
+# Scores that differ by at most this count as equal: Table 2 has one decimal.
 _ALIKE = 0.005
-# Shifts that are tried for the range: 5° apart.
+# Shifts that are tried for the range of equal scores: 5° apart.
 _STEPS = 72
 _SHOWN_S = 1.0
+# Starts per further job for the mean over other starts: with three jobs, 64 runs.
 _START_STEPS = 8
 
 
 @dataclass(frozen=True)
 class Published:
-    """A row of Table 2: communication times with and without shifts, and time-shift, in ms."""
+    """A row of Table 2 in ms: communication times under Th+CASSINI and under Themis, and the time-shift."""
 
     cassini_ms: float
     themis_ms: float
@@ -87,7 +88,7 @@ _WHY_CASSINI = {
 
 @dataclass(frozen=True)
 class SnapshotResult:
-    """A snapshot's answer, and its runs: starting at once on 50 and 42 Gbps, at other starts, and shifted."""
+    """A snapshot's compatibility and runs: starting at once on 50 and 42 Gbps, at other starts, shifted."""
 
     answer: Compatibility
     sharing: Run
@@ -145,7 +146,7 @@ def _plan(number: int, jobs: list[Tables], capacity: str = CAPACITY) -> Tables:
 
 
 def _other_starts_ms(number: int, jobs: list[Tables], answer: Compatibility) -> dict[str, float]:
-    """Mean communication times where the jobs happen to start apart, as on a cluster in use."""
+    """Mean communication times in ms over runs whose jobs start apart, as they arrive on a cluster in use."""
     fractions = np.arange(_START_STEPS) / _START_STEPS
     periods_ps = [job.given.period_ps for job in answer.jobs]
     starts = np.stack(np.meshgrid(*[fractions] * (len(jobs) - 1), indexing="ij"), axis=-1)
@@ -162,7 +163,7 @@ def _other_starts_ms(number: int, jobs: list[Tables], answer: Compatibility) -> 
 def _rows(number: int, outcome: SnapshotResult) -> Iterator[Row]:
     answer = outcome.answer
     here = f"snapshot {number}"
-    yield Row(f"{here}: score", SCORES[number], answer.score, comment=_how_found(answer))
+    yield Row(f"{here}: score", SCORES[number], answer.score, comment=_optimality(answer))
     yield Row(
         f"{here}: score at the paper's shifts",
         SCORES[number],
@@ -197,13 +198,13 @@ def _rows(number: int, outcome: SnapshotResult) -> Iterator[Row]:
         )
 
 
-def _how_found(answer: Compatibility) -> str:
+def _optimality(answer: Compatibility) -> str:
     proven = "proven optimum" if answer.proven_optimal else "best found"
     return f"{proven} in steps of {answer.precision_deg:.3g}°"
 
 
 def _shift_row(here: str, number: int, answer: Compatibility, job: CircleJob, reference: str) -> Row:
-    """A job's shift relative to the snapshot's first job, and the range in which shifts score alike."""
+    """A job's shift relative to the snapshot's first job; the comment has the range of equivalent shifts."""
     ours_ms = {name: 1e3 * shift_s for name, shift_s in answer.time_shifts_s.items()}
     period_ms = job.profile.period_ps / 1e9
     relative_ms = (ours_ms[job.name] - ours_ms[reference]) % period_ms

@@ -1,4 +1,4 @@
-"""C18: six servers of two GPUs, to which DLRM comes (NSDI'24 §5.6 and Fig 16)."""
+"""C18: DLRM arrives at six servers of two GPUs each (NSDI'24 §5.6 and Fig 16)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -6,7 +6,7 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
-from hocket_reproduce.figures.scheduler_comparison import contenders_figure
+from hocket_reproduce.figures.scheduler_comparison import scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
     IDEAL,
     RANDOM,
@@ -16,9 +16,9 @@ from hocket_reproduce.targets.cluster import (
     TH_CASSINI,
     TH_FABRIC,
     THEMIS,
-    ContenderRun,
     Outcomes,
     Published,
+    SchedulerRun,
     Sensitivities,
     factor_rows,
     idle_rows,
@@ -34,7 +34,7 @@ from hocket_reproduce.targets.cluster import (
 from hocket_reproduce.targets.setting import Tables
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-CONTENDERS = (THEMIS, TH_CASSINI, TH_FABRIC, RANDOM, RANDOM_CASSINI, RANDOM_FABRIC, IDEAL)
+SCHEDULERS = (THEMIS, TH_CASSINI, TH_FABRIC, RANDOM, RANDOM_CASSINI, RANDOM_FABRIC, IDEAL)
 _DRAWN = (THEMIS, TH_CASSINI, RANDOM, RANDOM_FABRIC, IDEAL)
 
 
@@ -62,7 +62,7 @@ TWO_GPUS: Tables = {
     "cluster": {"gpus_per_host": 2},
     "until": "20 min",
     "dynamic": {
-        # So much work that nobody leaves before the end.
+        # Work for 20 min alone, in a run of 20 min: no job departs before the end.
         "run_time": ["20 min", "20 min"],
         "running": _of_three("XLM", "ResNet50", "VGG16"),
         "arriving": _of_three("DLRM"),
@@ -91,17 +91,17 @@ SENSITIVITIES: Sensitivities = {
     ),
     "100 candidates of Random": ({"cassini": {"candidates": 100}}, (RANDOM, RANDOM_FABRIC)),
 }
-"""What might decide the factors: changes to the trace, and who is compared."""
+"""Changes to the trace that might explain the paper's factors, each with a pair of schedulers."""
 
 _SENSITIVITY_SEEDS = 3
 
-
-# Until then nobody's lease ends, so all stay where they are.
+# Below the lease of 10 min: no auction moves a job, so all stay where they were placed.
 _INSTANT = "9 min"
 
 
 def instant(dlrm_shares: str) -> Tables:
-    """The instant of NSDI'24 §5.6: XLM and ResNet50 have three GPUs each, and DLRM comes beside either."""
+    """The instant of NSDI'24 §5.6: XLM and ResNet50 have three GPUs each, and DLRM, with three more, shares a
+    server with `dlrm_shares`, one of the two."""
     free = {"XLM": "s1:1", "ResNet50": "s3:1"}[dlrm_shares]
     placed = {
         "XLM": (12, ["s0:0", "s0:1", "s1:0"]),
@@ -116,7 +116,7 @@ def instant(dlrm_shares: str) -> Tables:
             {
                 "name": model,
                 "model": model,
-                # Those that the catalogue is calibrated at.
+                # The batch sizes at which the catalogue is calibrated.
                 "batch_size": batch_size,
                 "workers": 3,
                 "min_workers": 3,
@@ -129,16 +129,16 @@ def instant(dlrm_shares: str) -> Tables:
 
 
 def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
-    """The trace under Themis and Random with CASSINI and without, and what decides the factors."""
-    found = outcomes(TWO_GPUS, CONTENDERS, progress, seeds=seeds)
+    """The trace under Themis and Random with and without CASSINI, the instant of §5.6, and sensitivities."""
+    measured = outcomes(TWO_GPUS, SCHEDULERS, progress, seeds=seeds)
     rows = [
-        *factor_rows(found, THEMIS, TH_CASSINI, Published(1.4, 1.9), _why(found)),
-        *factor_rows(found, THEMIS, TH_FABRIC, Published(1.4, 1.9), _why(found)),
-        *factor_rows(found, RANDOM, RANDOM_CASSINI),
-        *factor_rows(found, RANDOM, RANDOM_FABRIC),
-        *idle_rows(found),
-        *mechanism_rows(found, TH_CASSINI),
-        *mechanism_rows(found, RANDOM_CASSINI),
+        *factor_rows(measured, THEMIS, TH_CASSINI, Published(1.4, 1.9), _why(measured)),
+        *factor_rows(measured, THEMIS, TH_FABRIC, Published(1.4, 1.9), _why(measured)),
+        *factor_rows(measured, RANDOM, RANDOM_CASSINI),
+        *factor_rows(measured, RANDOM, RANDOM_FABRIC),
+        *idle_rows(measured),
+        *mechanism_rows(measured, TH_CASSINI),
+        *mechanism_rows(measured, RANDOM_CASSINI),
         *_instant_rows(progress, seeds),
         *sensitivity_rows(TWO_GPUS, SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]),
     ]
@@ -146,7 +146,7 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
         "C18",
         "Six servers of two GPUs (NSDI'24 Fig 16)",
         tuple(rows),
-        partial(_figure, found),
+        partial(_figure, measured),
         (
             f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw ties, "
             f"jitter and placements of Random. Sensitivities: {_SENSITIVITY_SEEDS} seeds.",
@@ -160,20 +160,20 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
 
 
 def _instant_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
-    """What the choice that the paper tells of is worth, with nobody to make it."""
+    """The gain of §5.6's choice, DLRM beside ResNet50 instead of XLM, with all jobs placed by hand."""
     progress("DLRM beside XLM and beside ResNet50")
     beside = {
         model: [outcome(instant(model), TH_CASSINI, seed) for seed in seeds] for model in ("XLM", "ResNet50")
     }
     xlm, resnet50 = beside["XLM"], beside["ResNet50"]
-    quantities: Mapping[str, tuple[float | None, Callable[[ContenderRun], float]]] = {
+    quantities: Mapping[str, tuple[float | None, Callable[[SchedulerRun], float]]] = {
         "mean iteration": (1.4, lambda each: each.mean_s),
         "99th percentile of iterations": (1.9, lambda each: each.p99_s),
         "mean slowdown": (None, lambda each: each.slowdown),
         "99th percentile of slowdowns": (None, lambda each: each.p99_slowdown),
     }
     scores = [float(each.link_scores["after"].drop_nulls().to_numpy().min()) for each in xlm]
-    for quantity, (paper, measured) in quantities.items():
+    for quantity, (paper, value) in quantities.items():
         why = (
             "the paper's factor is of its whole trace; here only DLRM and XLM are slowed"
             if paper is not None
@@ -183,7 +183,7 @@ def _instant_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
         yield row(
             f"the paper's instant: DLRM beside XLM ÷ beside ResNet50, {quantity}",
             paper,
-            ratio(xlm, resnet50, measured),
+            ratio(xlm, resnet50, value),
             "×",
             why,
         )
@@ -197,9 +197,9 @@ def _instant_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
     )
 
 
-def _why(found: Outcomes) -> str:
-    """What there is to win, and to choose from."""
-    runs = found[THEMIS.name]
+def _why(measured: Outcomes) -> str:
+    """Why CASSINI gains nothing, and the most that it could gain, for the comment of a row."""
+    runs = measured[THEMIS.name]
     average, tail = mean(each.slowdown for each in runs), mean(each.p99_slowdown for each in runs)
     return (
         f"DLRM gets the only GPUs that are free; without any contention Themis would gain {average:.3g}×, "
@@ -207,9 +207,9 @@ def _why(found: Outcomes) -> str:
     )
 
 
-def _figure(found: Outcomes) -> Figure:
-    return contenders_figure(
-        themis_over_time(found),
-        (iteration_distribution(found, _DRAWN),),
+def _figure(measured: Outcomes) -> Figure:
+    return scheduler_comparison_figure(
+        themis_over_time(measured),
+        (iteration_distribution(measured, _DRAWN),),
         "DLRM arrives at six servers of two GPUs",
     )

@@ -1,4 +1,4 @@
-"""C19: the cost and accuracy of a finer division of the circle (NSDI'24 Fig 18)."""
+"""C19: accuracy and cost of a finer division of the circle (NSDI'24 Fig 18)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,20 +22,22 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 PRECISIONS_DEG = (1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90)
 REFERENCE_DEG = 5
+# Single solve times vary with the load of the machine; of an odd number the median is one of them.
 _REPEATS = 7
 
 
 @dataclass(frozen=True)
 class Point:
-    """At one precision, over all instances: accuracy 0 to 1, and by instance the seconds a solve takes."""
+    """Results at one precision: accuracies (0 to 1) over all instances, and the solve time of each."""
 
     mean_accuracy: float
     least_accuracy: float
     solve_s: tuple[float, ...]
 
     def times_as_long(self, other: "Point") -> float:
-        """The geometric mean over instances of its time ÷ that of `other`: none outweighs the rest."""
-        return geometric_mean(own / its for own, its in zip(self.solve_s, other.solve_s, strict=True))
+        """The geometric mean over instances of this point's solve time ÷ that of `other`."""
+        # Geometric, as solve times differ by orders of magnitude: no instance outweighs the rest.
+        return geometric_mean(one / two for one, two in zip(self.solve_s, other.solve_s, strict=True))
 
 
 def plans() -> dict[str, Tables]:
@@ -45,9 +47,10 @@ def plans() -> dict[str, Tables]:
 
 
 def measure(instances: Mapping[str, Tables], optima: Mapping[str, float], precision_deg: float) -> Point:
-    """Accuracy and time of all instances at one precision."""
+    """Accuracy and solve time of all instances at one precision."""
     accuracies, times_s = [], []
     for name, plan in instances.items():
+        # Repeated only for the times: the solver always returns the same answer.
         answers = [compatibility(plan, precision_deg=precision_deg) for _ in range(_REPEATS)]
         accuracies.append(accuracy(answers[0], optima[name]))
         times_s.append(median(answer.solve_s for answer in answers))
@@ -55,7 +58,7 @@ def measure(instances: Mapping[str, Tables], optima: Mapping[str, float], precis
 
 
 def accuracy(answer: Compatibility, optimum: float) -> float:
-    """The score that the time-shifts reach on the undivided circle, relative to the best of all shifts."""
+    """The score of the time-shifts of `answer` on the undivided circle ÷ `optimum`."""
     reached = _hocket.score(
         answer.capacity_bps,
         [native_profile(job.profile) for job in answer.jobs],

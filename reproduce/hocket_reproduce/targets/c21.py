@@ -1,4 +1,4 @@
-"""C21: models profiled by the counters of a port, and what that does to scores (NSDI'24 §5.1)."""
+"""C21: models profiled by the counters of a port, and the effect on scores (NSDI'24 §5.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,27 +34,27 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 ITERATIONS = 50
-"""NSDI'24 §5.1: "a few iterations". Hocket: as many as take 10 to 60 s with most models."""
+"""NSDI'24 §5.1: "a few iterations". Hocket: 50, which take 10 to 60 s with most models."""
 
 LIFESPAN_S = 0.01
-"""How long mlx5 keeps a counter's value by default: a read before that returns the same."""
+"""Time for which mlx5 caches a counter's value by default: an earlier read returns the same value."""
 
 INTERVAL_S = 0.005
-"""Hocket: twice as often as there is something new, as a poller reads that does not know of the cache."""
+"""Hocket: half of that lifespan, as a poller reads that does not know of the cache."""
 
 READING_JITTER = 0.01
-"""Hocket: by what share of the interval readings are early or late."""
+"""Hocket: standard deviation of the times of readings, as a share of the interval."""
 
 OCTETS_PER_COUNT = 4
 """InfiniBand's PortXmitData counts in words."""
 
 DRAWN = "GPT2"
-"""Four Up phases, of which three are shorter than two readings."""
+"""The model of the figure: it has four Up phases, three of them shorter than two readings."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A model of the catalogue as it is run: how parallelised, at which batch size, on how many workers."""
+    """A model of the catalogue with its parallelisation strategy, batch size and number of workers."""
 
     model: str
     strategy: str
@@ -63,17 +63,17 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """As rows name it."""
+        """Its name in rows."""
         return f"{self.model} ({self.strategy}, batch {self.batch_size}, {self.workers} workers)"
 
     @property
     def truth(self) -> WorkloadProfile:
-        """The iteration that the catalogue has for it."""
+        """Its iteration in the catalogue."""
         return profile(self.model, self.batch_size, self.workers, self.strategy)
 
     @property
     def job(self) -> Tables:
-        """It as a plan's job."""
+        """The setting as a plan's job."""
         return {
             "name": self.model,
             "workload": self.model,
@@ -85,7 +85,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measured:
-    """A setting, the mean time that its iterations really took, and its profile, None if none was found."""
+    """A setting, its true mean iteration, and the profile from its counter; None if profiling failed."""
 
     setting: Setting
     period_s: float
@@ -93,11 +93,11 @@ class Measured:
 
     @property
     def sure(self) -> bool:
-        """Whether the profile says of itself that it is no guess."""
+        """Whether the profile's confidence is at least 0.5, below which Hocket warns."""
         return self.profile is not None and self.profile.confidence >= 0.5
 
     def errors(self) -> tuple[float, float, float]:
-        """By what share the period, the Up time and the bytes of an iteration are off."""
+        """Relative errors of the period, the Up time and the bytes of an iteration."""
         assert self.profile is not None, "only profiles that were found are compared"
         truth = self.setting.truth
         return (
@@ -108,7 +108,7 @@ class Measured:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Every model of the catalogue profiled by its port's counter, and the snapshots' scores with that."""
+    """Every model of the catalogue profiled by its port's counter, and scores of snapshots from profiles."""
     measured: list[list[Measured]] = []
     for model in CATALOGUE.values():
         for strategy in model.strategies.values():
@@ -138,7 +138,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def settings(model: Model, strategy: Strategy) -> Iterator[Setting]:
-    """The model at its reference, then at other batch sizes, then on other numbers of workers."""
+    """The model's reference setting, then other batch sizes, then other numbers of workers."""
     batch_size, workers = model.reference
     possible = strategy.workers.value
     workers = workers if workers in possible else possible[0]
@@ -153,6 +153,7 @@ def settings(model: Model, strategy: Strategy) -> Iterator[Setting]:
 
 def measure(setting: Setting) -> Measured:
     """Runs a setting alone and profiles it by the counter of its port."""
+    # No job alone takes twice its period, so rates are recorded until the end.
     longest_s = 2 * ITERATIONS * setting.truth.period_ps / PS_PER_S
     plan = link_plan(
         setting.model,
@@ -162,20 +163,21 @@ def measure(setting: Setting) -> Measured:
     )
     run = simulate(plan)
     try:
-        found = profile_counters(counter(run), name=setting.model)
+        profiled = profile_counters(counter(run), name=setting.model)
     except InputError:
-        found = None
-    return Measured(setting, by_job(run, "mean_iteration_s")[setting.model], found)
+        profiled = None
+    return Measured(setting, by_job(run, "mean_iteration_s")[setting.model], profiled)
 
 
 def counter(run: Run) -> pl.DataFrame:
-    """What a poller reads of `port_xmit_data` while the only job of `run` runs."""
+    """A poller's readings `time_s` and `port_xmit_data` while the only job of `run` runs."""
     rates = run.tables["rates"]
     end_s = float(run.tables["iterations"]["end_s"].to_numpy().max())
     changes_s = np.concatenate([[0.0], rates["start_s"].to_numpy(), [end_s]])
     rates_bps = np.concatenate([[0.0], rates["rate_bps"].to_numpy()])
     sent = np.concatenate([[0.0], np.cumsum(np.diff(changes_s) * rates_bps / 8)])
     readings_s = reading_times_s(end_s)
+    # Between changes of the rate, sent bytes grow linearly.
     octets = np.interp(refreshed_s(readings_s), changes_s, sent)
     return pl.DataFrame(
         {"time_s": readings_s, "port_xmit_data": (octets // OCTETS_PER_COUNT).astype(np.uint64)}
@@ -183,7 +185,7 @@ def counter(run: Run) -> pl.DataFrame:
 
 
 def reading_times_s(end_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """When a poller reads until `end_s`."""
+    """Times at which a poller reads until `end_s` (n)."""
     count = int(end_s / INTERVAL_S)
     late = np.random.default_rng(SEED).normal(0.0, READING_JITTER, count - 1)
     return (np.arange(1, count) + late) * INTERVAL_S
@@ -192,7 +194,8 @@ def reading_times_s(end_s: float) -> np.ndarray[tuple[int], np.dtype[np.float64]
 def refreshed_s(
     readings_s: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Of which time the values are that are read at `readings_s` (n): theirs, unless the last is kept."""
+    """For values read at `readings_s` (n), the times when they were taken (n): earlier if cached."""
+    # A loop: whether a read refreshes the value depends on which earlier read did.
     times_s = []
     last_s = -LIFESPAN_S
     for now_s in readings_s.tolist():
@@ -202,14 +205,14 @@ def refreshed_s(
     return np.array(times_s)
 
 
-def up_s(found: JobProfile) -> float:
+def up_s(measured: JobProfile) -> float:
     """Seconds of an iteration in which the job sends."""
-    return sum(phase.duration_s for phase in found.phases)
+    return sum(phase.duration_s for phase in measured.phases)
 
 
-def sent_bytes(found: JobProfile) -> float:
+def sent_bytes(measured: JobProfile) -> float:
     """Bytes of an iteration in its Up phases."""
-    return sum(phase.duration_s * phase.rate_bps for phase in found.phases) / 8
+    return sum(phase.duration_s * phase.rate_bps for phase in measured.phases) / 8
 
 
 def _summary_rows(measured: Sequence[Measured]) -> Iterator[Row]:
@@ -218,7 +221,7 @@ def _summary_rows(measured: Sequence[Measured]) -> Iterator[Row]:
         "profiles that are sure",
         len(measured),
         len(sure),
-        comment="the others' Up phases are few readings long, or hardly apart, and each says so",
+        comment="the others' Up phases last few readings or are hardly apart: their confidence is low",
     )
     for limit in (0.01, 0.001):
         wrong = sum(each.errors()[0] > limit for each in sure)
@@ -235,29 +238,29 @@ def _summary_rows(measured: Sequence[Measured]) -> Iterator[Row]:
 
 
 def _rows(reference: Measured, others: Sequence[Measured]) -> Iterator[Row]:
-    """What was measured of a model at its reference, and in a comment how that went elsewhere."""
-    setting, found = reference.setting, reference.profile
+    """The profile of a model at its reference setting, with errors at its other settings in a comment."""
+    setting, measured = reference.setting, reference.profile
     title = setting.title
-    if found is None:
+    if measured is None:
         yield Row(f"{title}: period", 1e3 * reference.period_s, "none found", "ms")
         return
-    comment = f"confidence {found.confidence:.2f}"
-    yield Row(f"{title}: period", 1e3 * reference.period_s, 1e3 * found.period_s, "ms", comment)
+    comment = f"confidence {measured.confidence:.2f}"
+    yield Row(f"{title}: period", 1e3 * reference.period_s, 1e3 * measured.period_s, "ms", comment)
     truth = setting.truth
-    yield Row(f"{title}: Up", truth.up_ps / 1e9, 1e3 * up_s(found), "ms", _phases(truth, found))
-    yield Row(f"{title}: sent", truth.size_bytes / 1e6, sent_bytes(found) / 1e6, "MB", _elsewhere(others))
+    yield Row(f"{title}: Up", truth.up_ps / 1e9, 1e3 * up_s(measured), "ms", _phases(truth, measured))
+    yield Row(f"{title}: sent", truth.size_bytes / 1e6, sent_bytes(measured) / 1e6, "MB", _elsewhere(others))
 
 
-def _phases(truth: WorkloadProfile, found: JobProfile) -> str:
-    """How many Up phases there are, and how short."""
-    there, seen = len(truth.phases), len(found.phases)
+def _phases(truth: WorkloadProfile, measured: JobProfile) -> str:
+    """The number of Up phases, the shortest of them, and the number measured if it differs."""
+    there, seen = len(truth.phases), len(measured.phases)
     shortest_ms = min(phase.duration_ps for phase in truth.phases) / 1e9
     counted = "one phase" if there == 1 else f"{there} phases, the shortest of {shortest_ms:.3g} ms"
     return counted if there == seen else f"{counted}; {seen} were seen"
 
 
 def _elsewhere(others: Sequence[Measured]) -> str:
-    """By how much sure profiles at other batch sizes and worker counts are off."""
+    """The largest errors of sure profiles at other batch sizes and worker counts."""
     sure = [each for each in others if each.sure]
     if not sure:
         return f"of {len(others)} other batch sizes and worker counts none is sure"
@@ -269,23 +272,26 @@ def _elsewhere(others: Sequence[Measured]) -> str:
 
 
 def _snapshot_rows(number: int) -> Iterator[Row]:
-    """Scores of a snapshot with true and with measured profiles, and what the measured shifts are worth."""
+    """A snapshot's score by true and by measured profiles, and the true score at the measured shifts."""
     jobs = snapshot(number)
     truth = compatibility(link_plan(f"snapshot {number}", jobs))
-    found = [
+    profiles = [
         measure(Setting(model, "data", batch_size, WORKERS)).profile
         for _, model, batch_size in SNAPSHOTS[number]
     ]
     described = [
         {**profiled.to_job(), "name": job["name"]}
-        for job, profiled in zip(jobs, found, strict=True)
+        for job, profiled in zip(jobs, profiles, strict=True)
         if profiled is not None
     ]
     answer = compatibility(link_plan(f"snapshot {number}", described))
     here = f"snapshot {number}"
     yield Row(f"{here}: score", truth.score, answer.score, comment=_periods_differ(truth, answer))
     yield Row(
-        f"{here}: score of the shifts", truth.score, _worth(truth, answer), comment="with the true profiles"
+        f"{here}: score of the shifts",
+        truth.score,
+        _score_of_shifts(truth, answer),
+        comment="with the true profiles",
     )
 
 
@@ -294,11 +300,9 @@ def _periods_differ(truth: Compatibility, answer: Compatibility) -> str:
     return "" if rounds[0] == rounds[1] else f"{rounds[1]} iterations per circle instead of {rounds[0]}"
 
 
-def _worth(truth: Compatibility, answer: Compatibility) -> float:
-    """The score of the true profiles if the shifts of `answer` place their Up phases.
-
-    A measured iteration starts with its Up phase, the catalogue's with what is before it.
-    """
+def _score_of_shifts(truth: Compatibility, answer: Compatibility) -> float:
+    """The score of the true profiles if the shifts of `answer` place their Up phases."""
+    # A measured iteration starts with its Up phase, the catalogue's with the Down phase before it.
     shifts_ps = [
         (measured.time_shift_ps - job.profile.phases[0].start_ps) % job.profile.period_ps
         for job, measured in zip(truth.jobs, answer.jobs, strict=True)
@@ -307,7 +311,7 @@ def _worth(truth: Compatibility, answer: Compatibility) -> float:
 
 
 def _figure(measured: Sequence[Sequence[Measured]]) -> Figure:
-    """The evidence for one model: what the counter showed, and what it makes of an iteration."""
+    """The evidence for one model: the counter's readings and the iteration derived from them."""
     drawn = next(reference.profile for reference, *_ in measured if reference.setting.model == DRAWN)
-    assert drawn is not None, "that model has a period"
+    assert drawn is not None, f"{DRAWN} has a period"
     return evidence_figure(drawn)

@@ -12,7 +12,7 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 
 def by_hand() -> dict[str, tuple[Tables, float]]:
-    """Plans whose score takes one line of arithmetic, with that score."""
+    """Plans whose score takes one line of arithmetic, each with that score."""
     return {
         # Three jobs always at 50 Gbps exceed 50 Gbps by 100: 1 − 100/50.
         "three jobs that always send at the link's rate": (_square(3, 180, 180, 50), -1.0),

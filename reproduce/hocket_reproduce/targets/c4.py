@@ -50,7 +50,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def relative_shift_ms(answer: Compatibility, link: str) -> float:
-    """The shift of a link's second job against its first, within an iteration."""
+    """The shift of a link's second job against its first, modulo its iteration, in ms."""
     first, second = LINKS[link]
     period_ps = next(each.profile.period_ps for each in answer.jobs if each.name == second)
     shifts_ps = {each.name: each.time_shift_ps for each in answer.jobs}
@@ -58,7 +58,7 @@ def relative_shift_ms(answer: Compatibility, link: str) -> float:
 
 
 def score_on(answer: Compatibility, link: str) -> float:
-    """What the link of Fig 7 scores with the shifts of `answer`."""
+    """The score of `link` of Fig 7 with the shifts of `answer`."""
     jobs = [each for each in answer.jobs if each.name in LINKS[link]]
     return _hocket.score(
         answer.capacity_bps,
@@ -75,6 +75,7 @@ def _link_rows(link: str, alone: Compatibility, cluster: Compatibility) -> list[
         Row(
             f"{link}: shift of {second} against {first}",
             "kept",
+            # Shifts are whole picoseconds, 1e-9 ms: only rounding on the circle may differ.
             "kept" if abs(before_ms - after_ms) < 1e-6 else "changed",
             "",
             f"{before_ms:.3f} ms for the link alone, {after_ms:.3f} ms with one shift per job",
@@ -122,7 +123,7 @@ def _fate(plan: Tables) -> str:
     try:
         compatibility(plan)
     except InputError:
-        # The one placement there is was discarded, which leaves none.
+        # A plan has one placement: discarding it leaves none, which is an error.
         return "discarded"
     return "accepted"
 

@@ -1,4 +1,4 @@
-"""C9: how often the agents of a cluster bring jobs back to their slots (NSDI'24 §5.7 and Fig 17)."""
+"""C9: how often agents in a cluster run move jobs back to their slots (NSDI'24 §5.7 and Fig 17)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -14,8 +14,8 @@ from hocket_reproduce.targets.cluster import (
     SEEDS,
     TH_CASSINI,
     THEMIS,
-    Contender,
-    ContenderRun,
+    ConfiguredScheduler,
+    SchedulerRun,
     estimate,
     row,
 )
@@ -30,13 +30,13 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 FIG_17 = (1, 2, 3)
-"""The snapshots that it shows."""
+"""The snapshots that Fig 17 shows."""
 LIMIT = 2.0
 """NSDI'24 §5.7: less than two adjustments per minute in all cases."""
 JITTERS = (JITTER, 0.02, 0.05)
-"""No paper says how much compute times vary; the first is what plans and traces have."""
+"""No paper says how much compute times vary. 1% is the default of traces."""
 
-_NO_AGENT = Contender("Th+CASSINI without agents", "themis+cassini", {"cassini": {"adjust": False}})
+_NO_AGENT = ConfiguredScheduler("Th+CASSINI without agents", "themis+cassini", {"cassini": {"adjust": False}})
 
 
 def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
@@ -62,14 +62,14 @@ def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
 
 
 def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
-    """Adjustments per minute of snapshots 1 to 3 in a cluster run, and what slots cost and win there."""
+    """Adjustments per minute of snapshots 1 to 3 in a cluster run, and slowdowns with and without slots."""
     rows = []
-    found: dict[float, list[float]] = {jitter: [] for jitter in JITTERS}
+    rates: dict[float, list[float]] = {jitter: [] for jitter in JITTERS}
     for number in FIG_17:
         for jitter in JITTERS:
             progress(f"snapshot {number}, {jitter:.0%} jitter")
             runs = [_run(snapshot_trace(number, jitter), TH_CASSINI, seed) for seed in seeds]
-            found[jitter].append(mean(_most(each) for each in runs))
+            rates[jitter].append(mean(_most(each) for each in runs))
             rows.append(_adjustment_row(number, jitter, runs))
         progress(f"snapshot {number}, slowdowns")
         rows.extend(_slowdown_rows(number, seeds))
@@ -77,7 +77,7 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
         "C9",
         "Agents that bring jobs back to their slots (NSDI'24 Fig 17)",
         tuple(rows),
-        partial(_figure, found),
+        partial(_figure, rates),
         (
             f"Each job of a snapshot has {WORKERS} workers, one on either side of one link of {CAPACITY}, "
             f"and runs {ITERATIONS:,} iterations under Themis with CASSINI, which gives it slots. Seeds "
@@ -89,15 +89,16 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
 
 
 def adjustments_per_minute(run: Run) -> Mapping[str, float]:
-    """By job, over the time from its first iteration to its end."""
+    """Adjustments per minute by job, over the time from its first iteration to its end."""
+    # Not over the whole run: a job that ended early cannot be adjusted any more, and would seem steadier.
     return {
         each["job"]: 60 * each["adjustments"] / (each["end_s"] - each["first_start_s"])
         for each in run.tables["jobs"].iter_rows(named=True)
     }
 
 
-def _run(tables: Tables, contender: Contender, seed: int) -> Run:
-    return simulate_cluster(parse_trace(contender.trace(tables, seed)), contender.scheduler)
+def _run(tables: Tables, scheduler: ConfiguredScheduler, seed: int) -> Run:
+    return simulate_cluster(parse_trace(scheduler.trace(tables, seed)), scheduler.policy)
 
 
 def _most(run: Run) -> float:
@@ -111,7 +112,7 @@ def _adjustment_row(number: int, jitter: float, runs: Sequence[Run]) -> Row:
         for job in adjustments_per_minute(runs[0])
     )
     quantity = f"snapshot {number}, {jitter:.0%} jitter: most adjustments per minute"
-    slotted = mean(ContenderRun(each).slotted for each in runs)
+    slotted = mean(SchedulerRun(each).slotted for each in runs)
     comment = f"{rates.mean:.2g} ({rates}); by job {by_job}; {slotted:.0%} of sets of jobs get slots"
     if jitter != JITTER:
         return Row(quantity, None, rates.mean, "", comment)
@@ -120,12 +121,12 @@ def _adjustment_row(number: int, jitter: float, runs: Sequence[Run]) -> Row:
 
 
 def _slowdown_rows(number: int, seeds: Sequence[int]) -> Iterator[Row]:
-    """What slots win over starts as they come, with agents and without."""
-    for contender in (THEMIS, _NO_AGENT, TH_CASSINI):
-        runs = [ContenderRun(_run(snapshot_trace(number), contender, seed)) for seed in seeds]
+    """Slowdowns without slots, with slots but no agents, and with both."""
+    for scheduler in (THEMIS, _NO_AGENT, TH_CASSINI):
+        runs = [SchedulerRun(_run(snapshot_trace(number), scheduler, seed)) for seed in seeds]
         tail = mean(each.p99_slowdown for each in runs)
         yield row(
-            f"snapshot {number}: slowdown, {contender.name}",
+            f"snapshot {number}: slowdown, {scheduler.name}",
             None,
             estimate([each.slowdown for each in runs]),
             "×",
@@ -133,9 +134,9 @@ def _slowdown_rows(number: int, seeds: Sequence[int]) -> Iterator[Row]:
         )
 
 
-def _figure(found: Mapping[float, Sequence[float]]) -> Figure:
+def _figure(rates: Mapping[float, Sequence[float]]) -> Figure:
     groups = [f"snapshot {number}" for number in FIG_17]
-    values = {f"{jitter:.0%} jitter": rates for jitter, rates in found.items()}
+    values = {f"{jitter:.0%} jitter": of_snapshots for jitter, of_snapshots in rates.items()}
     return bars_figure(
         [GroupedBars("of the job with most of them", "adjustments per minute", groups, values)],
         "Adjustments in a cluster run",

@@ -1,5 +1,5 @@
-"""What the reproductions of NSDI'24 §5 share: a trace under several schedulers and seeds, what became of its
-iterations, and the rows that say so.
+"""What the reproductions of NSDI'24 §5 share: runs of a trace under several schedulers and seeds, statistics
+of their iterations, and rows made from these.
 """
 
 import json
@@ -29,14 +29,14 @@ _T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A scheduler as a figure names it."""
+class ConfiguredScheduler:
+    """A scheduler with its options, under the name that rows and figures give it."""
 
     name: str
-    scheduler: str
+    policy: str
     """As `hocket cluster --scheduler` takes it."""
     settings: Tables = field(default_factory=dict)
-    """Tables of a trace whose keys go before those of the trace."""
+    """Tables of a trace; their keys override those of the trace."""
 
     def trace(self, tables: Tables, seed: int) -> Tables:
         """The trace in `tables` with this seed and these settings."""
@@ -44,11 +44,13 @@ class Contender:
 
 
 def overlaid(tables: Tables, changes: Tables) -> Tables:
-    """A trace with the keys of the tables in `changes` before its own; another fabric replaces all of it.
+    """`tables` with the keys of the tables in `changes` instead of its own.
+
 
     >>> overlaid({"poisson": {"load": 0.9, "jobs": 5}}, {"poisson": {"load": 1.0}})
     {'poisson': {'load': 1.0, 'jobs': 5}}
     """
+    # A fabric has one key for its kind (testbed, clos, …); merged, it would have two.
     changed = {
         name: table if name == "fabric" else {**tables.get(name, {}), **table}
         for name, table in changes.items()
@@ -59,37 +61,39 @@ def overlaid(tables: Tables, changes: Tables) -> Tables:
 _PAPER: Tables = {"cassini": {"aggregate": "mean", "loops": "discard"}}
 """NSDI'24 Algorithm 2: the mean over shared links, and no loops (lines 24 and 15)."""
 _FABRIC: Tables = {"cassini": {"aggregate": "fabric", "loops": "solve"}}
-"""Hocket: all links count, those that are not shared as 1, and loops are solved jointly."""
+"""Hocket's default: all links count, unshared ones with a score of 1, and loops are solved jointly."""
 
-THEMIS = Contender("Themis", "themis")
-TH_CASSINI = Contender("Th+CASSINI", "themis+cassini", _PAPER)
-TH_FABRIC = Contender("Th+CASSINI (fabric)", "themis+cassini", _FABRIC)
-POLLUX = Contender("Pollux", "pollux")
-PO_CASSINI = Contender("Po+CASSINI", "pollux+cassini", _PAPER)
-PO_FABRIC = Contender("Po+CASSINI (fabric)", "pollux+cassini", _FABRIC)
-RANDOM = Contender("Random", "random")
-RANDOM_CASSINI = Contender("Random+CASSINI", "random+cassini", _PAPER)
-RANDOM_FABRIC = Contender("Random+CASSINI (fabric)", "random+cassini", _FABRIC)
-IDEAL = Contender("Ideal", "ideal")
+THEMIS = ConfiguredScheduler("Themis", "themis")
+TH_CASSINI = ConfiguredScheduler("Th+CASSINI", "themis+cassini", _PAPER)
+TH_FABRIC = ConfiguredScheduler("Th+CASSINI (fabric)", "themis+cassini", _FABRIC)
+POLLUX = ConfiguredScheduler("Pollux", "pollux")
+PO_CASSINI = ConfiguredScheduler("Po+CASSINI", "pollux+cassini", _PAPER)
+PO_FABRIC = ConfiguredScheduler("Po+CASSINI (fabric)", "pollux+cassini", _FABRIC)
+RANDOM = ConfiguredScheduler("Random", "random")
+RANDOM_CASSINI = ConfiguredScheduler("Random+CASSINI", "random+cassini", _PAPER)
+RANDOM_FABRIC = ConfiguredScheduler("Random+CASSINI (fabric)", "random+cassini", _FABRIC)
+IDEAL = ConfiguredScheduler("Ideal", "ideal")
 
 
-class ContenderRun:
-    """What one run of a trace under one scheduler says, all iterations of all jobs together."""
+class SchedulerRun:
+    """Statistics of one run of a trace under one scheduler, over all iterations of all jobs."""
 
     def __init__(self, run: Run) -> None:
+        # All seeds of all schedulers are in memory at once: only what rows and figures need is kept of a run.
         columns = ["job", "model", "count", "start_s", "iteration_s", "ideal_s", "communication_s", "marks"]
         self.iterations = run.tables["iterations"].select(columns)
         """Those columns of the run's table of this name."""
         self.link_scores = run.tables["link_scores"]
         self.decisions = run.tables["decisions"].select("candidates", "chosen", "discarded")
         self.slotted = _slotted(run.tables["decisions"])
-        """The share that got slots of all sets of jobs that share links with each other."""
+        """The share of sets of jobs that share links with each other and got slots."""
         self.adjustments_per_minute = 60 * run.tables["adjustments"].height / run.manifest["simulated_s"]
         self.shared = _shared(self.iterations, run.tables["placements"])
-        """The share of iterations that began while another job was placed on a link of the job's."""
+        """The share of iterations that began while another job was placed on one of the job's links."""
 
     @cached_property
     def _count(self) -> npt.NDArray[np.int64]:
+        # With `merge` in `[cluster]` a row stands for several similar iterations: each counts.
         return self.iterations["count"].to_numpy()
 
     @cached_property
@@ -103,7 +107,7 @@ class ContenderRun:
 
     @cached_property
     def slowdowns(self) -> npt.NDArray[np.float64]:
-        """Each iteration ÷ the same on as many workers and an idle network."""
+        """Each iteration ÷ the same iteration on as many workers and an idle network."""
         return self.iteration_s / self._ideal_s
 
     @property
@@ -118,7 +122,8 @@ class ContenderRun:
 
     @property
     def slowdown(self) -> float:
-        """What iterations took in all ÷ what they would have taken on an idle network."""
+        """The total time of all iterations ÷ their total time on an idle network."""
+        # A ratio of sums: in a mean of ratios, the many iterations of fast jobs would outweigh all others.
         return float(self.iteration_s.sum() / self._ideal_s.sum())
 
     @property
@@ -136,40 +141,41 @@ class ContenderRun:
         return float(rows["marks"].sum()) / int(rows["count"].sum())
 
 
-Outcomes: TypeAlias = Mapping[str, Sequence[ContenderRun]]
-"""By the name of the contender, one for each seed in their order."""
+Outcomes: TypeAlias = Mapping[str, Sequence[SchedulerRun]]
+"""By the name of the scheduler: one run for each seed, in the order of the seeds."""
 
 
 def outcomes(
     tables: Tables,
-    contenders: Sequence[Contender],
+    schedulers: Sequence[ConfiguredScheduler],
     progress: Progress,
     *,
     seeds: Sequence[int] = SEEDS,
-    said: str = "",
-) -> dict[str, list[ContenderRun]]:
-    """Runs the trace in `tables` under all `contenders` with all `seeds`; `said` goes before the progress."""
-    found: dict[str, list[ContenderRun]] = {contender.name: [] for contender in contenders}
+    prefix: str = "",
+) -> dict[str, list[SchedulerRun]]:
+    """Runs the trace in `tables` under `schedulers` with `seeds`; `prefix` starts progress messages."""
+    measured: dict[str, list[SchedulerRun]] = {scheduler.name: [] for scheduler in schedulers}
     for seed in seeds:
-        for contender in contenders:
-            progress(f"{said}{contender.name}, seed {seed}")
-            found[contender.name].append(outcome(tables, contender, seed))
-    return found
+        for scheduler in schedulers:
+            progress(f"{prefix}{scheduler.name}, seed {seed}")
+            measured[scheduler.name].append(outcome(tables, scheduler, seed))
+    return measured
 
 
-def outcome(tables: Tables, contender: Contender, seed: int) -> ContenderRun:
-    """Runs the trace in `tables` under one contender with one seed."""
-    return ContenderRun(simulate_cluster(parse_trace(contender.trace(tables, seed)), contender.scheduler))
+def outcome(tables: Tables, scheduler: ConfiguredScheduler, seed: int) -> SchedulerRun:
+    """Runs the trace in `tables` under `scheduler` with `seed`."""
+    return SchedulerRun(simulate_cluster(parse_trace(scheduler.trace(tables, seed)), scheduler.policy))
 
 
 def percentile(values: npt.NDArray[np.float64], at: float = 99) -> float:
     """The percentile by nearest rank, which is one of `values`."""
+    # No interpolation: a tail between two models' iterations would be a time that no iteration took.
     return float(np.percentile(values, at, method="inverted_cdf"))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds, and half of its 95% interval by Student's t."""
+    """A mean over seeds, and half the width of its 95% interval by Student's t."""
 
     mean: float
     half: float | None
@@ -195,71 +201,72 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def ratio(
-    over: Sequence[ContenderRun], under: Sequence[ContenderRun], quantity: Callable[[ContenderRun], float]
+    over: Sequence[SchedulerRun], under: Sequence[SchedulerRun], quantity: Callable[[SchedulerRun], float]
 ) -> Estimate:
-    """How many times larger `quantity` is in `over` than in `under`, for runs of the same seed each."""
+    """`quantity` of `over` ÷ that of `under`, by seed: both have a run for each seed, in the same order."""
+    # Pairs share jobs, arrivals and jitter, so ratios by seed vary less than a ratio of two means would.
     return estimate([quantity(one) / quantity(other) for one, other in zip(over, under, strict=True)])
 
 
 def row(
     quantity: str, paper: float | None, ours: Estimate, unit: str = "", why: str = "", scale: float = 1.0
 ) -> Row:
-    """A row with an estimate, `scale` times as large; its interval opens the comment."""
+    """A row with the mean of `ours` × `scale`; its comment starts with the interval."""
     scaled = Estimate(scale * ours.mean, None if ours.half is None else scale * ours.half, ours.seeds)
     return Row(quantity, paper, scaled.mean, unit, f"{scaled}; {why}" if why else str(scaled))
 
 
 @dataclass(frozen=True)
 class Published:
-    """How many times faster iterations are than the baseline's, in the mean and at the 99th percentile."""
+    """The paper's factors over the baseline: of the mean iteration, and of the 99th percentile."""
 
     mean: float
     p99: float
 
 
 def factor_rows(
-    found: Outcomes,
-    baseline: Contender,
-    augmented: Contender,
+    measured: Outcomes,
+    baseline: ConfiguredScheduler,
+    augmented: ConfiguredScheduler,
     published: Published | None = None,
     why: str = "",
-    here: str = "",
 ) -> Iterator[Row]:
-    """How many times faster iterations are: all of them as the paper counts, and each ÷ its idle one.
+    """How many times faster iterations are under `augmented`, first over all iterations, as the paper counts,
+    then as slowdowns.
 
-    `here` goes before the quantities, and `why` into the comments of rows with a value of the paper.
+    `why` goes into the comments of rows with a value of the paper.
     """
-    over, under = found[baseline.name], found[augmented.name]
-    pair = f"{here}{baseline.name} ÷ {augmented.name}"
-    rows: tuple[tuple[str, float | None, Callable[[ContenderRun], float]], ...] = (
+    over, under = measured[baseline.name], measured[augmented.name]
+    pair = f"{baseline.name} ÷ {augmented.name}"
+    rows: tuple[tuple[str, float | None, Callable[[SchedulerRun], float]], ...] = (
         ("mean iteration", published.mean if published else None, lambda each: each.mean_s),
         ("99th percentile of iterations", published.p99 if published else None, lambda each: each.p99_s),
         ("mean slowdown", None, lambda each: each.slowdown),
         ("99th percentile of slowdowns", None, lambda each: each.p99_slowdown),
     )
-    for quantity, paper, measured in rows:
-        ours = ratio(over, under, measured)
+    for quantity, paper, value in rows:
+        ours = ratio(over, under, value)
         yield row(f"{pair}: {quantity}", paper, ours, "×", why if paper is not None else "")
 
 
-def pair_row(quantity: str, found: Outcomes, pair: tuple[Contender, Contender]) -> Row:
-    """How many times nearer to idle the second of two contenders is, with both tails in the comment."""
-    over, under = (found[each.name] for each in pair)
-    idle = [estimate([each.slowdown for each in runs]).mean for runs in (over, under)]
-    tails = [estimate([each.p99_slowdown for each in runs]).mean for runs in (over, under)]
-    all_points = ratio(over, under, lambda each: each.mean_s)
+def pair_row(quantity: str, measured: Outcomes, pair: tuple[ConfiguredScheduler, ConfiguredScheduler]) -> Row:
+    """The mean slowdown of a pair's first scheduler ÷ the second's; the comment has both, and tails."""
+    over, under = (measured[each.name] for each in pair)
+    slowdowns = [mean(each.slowdown for each in runs) for runs in (over, under)]
+    tails = [mean(each.p99_slowdown for each in runs) for runs in (over, under)]
+    all_iterations = ratio(over, under, lambda each: each.mean_s)
     return row(
         quantity,
         None,
         ratio(over, under, lambda each: each.slowdown),
         "×",
-        f"slowdown {idle[0]:.3g}× against {idle[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
-        f"{tails[1]:.3g}×; {all_points.mean:.3g}× by the mean of all iterations",
+        f"slowdown {slowdowns[0]:.3g}× against {slowdowns[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
+        f"{tails[1]:.3g}×; {all_iterations.mean:.3g}× by the mean of all iterations",
     )
 
 
-Sensitivities: TypeAlias = Mapping[str, tuple[Tables, tuple[Contender, Contender]]]
-"""By name: what changes of a trace, as `overlaid` takes it, and who is compared then."""
+Sensitivities: TypeAlias = Mapping[str, tuple[Tables, tuple[ConfiguredScheduler, ConfiguredScheduler]]]
+"""By name: changes to a trace, as `overlaid` takes them, and the two schedulers to compare."""
 
 
 def sensitivity_rows(
@@ -267,33 +274,34 @@ def sensitivity_rows(
 ) -> Iterator[Row]:
     """A `pair_row` for each of `sensitivities`."""
     for name, (changes, pair) in sensitivities.items():
-        found = outcomes(overlaid(tables, changes), pair, progress, seeds=seeds, said=f"{name}: ")
-        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean slowdown", found, pair)
+        measured = outcomes(overlaid(tables, changes), pair, progress, seeds=seeds, prefix=f"{name}: ")
+        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean slowdown", measured, pair)
 
 
-def idle_rows(found: Outcomes, here: str = "") -> Iterator[Row]:
-    """How far each contender is from an idle network, where Ideal is: 1 in the mean."""
-    for name, runs in found.items():
+def idle_rows(measured: Outcomes) -> Iterator[Row]:
+    """The slowdown of each scheduler against an idle network; Ideal's is 1."""
+    for name, runs in measured.items():
         tail = estimate([each.p99_slowdown for each in runs])
         shared = mean(each.shared for each in runs)
         comment = (
             f"99th percentile {tail.mean:.3g}× ({tail}); {shared:.0%} of iterations on shared links; "
             f"mean iteration {_mean_ms(runs)} ms"
         )
-        yield row(f"{here}{name}: slowdown", None, estimate([each.slowdown for each in runs]), "×", comment)
+        yield row(f"{name}: slowdown", None, estimate([each.slowdown for each in runs]), "×", comment)
 
 
 def _slotted(decisions: pl.DataFrame) -> float:
-    """Of sets of jobs that share links and were new in a decision, the share that got slots; 0 of none."""
-    said = (json.loads(why)["cassini"] for why in decisions["why"].to_list())
-    parts = [part for each in said if each for part in each["components"] if not part["kept"]]
-    return sum(part["why_none"] is None for part in parts) / max(1, len(parts))
+    """The share of sets of jobs that share links, new in a decision, that got slots; 0 if there are none."""
+    reasons = (json.loads(why)["cassini"] for why in decisions["why"].to_list())
+    # A set kept from the decision before was counted there.
+    components = [part for each in reasons if each for part in each["components"] if not part["kept"]]
+    return sum(part["why_none"] is None for part in components) / max(1, len(components))
 
 
-def mechanism_rows(found: Outcomes, augmented: Contender, here: str = "") -> Iterator[Row]:
-    """What CASSINI had to choose from, and what became of the links that jobs shared."""
-    runs = found[augmented.name]
-    name = f"{here}{augmented.name}"
+def mechanism_rows(measured: Outcomes, augmented: ConfiguredScheduler) -> Iterator[Row]:
+    """The candidates that CASSINI had, and the scores of shared links before and after its choice."""
+    runs = measured[augmented.name]
+    name = augmented.name
     for quantity, column in (("before", "before"), ("after", "after")):
         links = estimate([_per_decision(each, column) for each in runs])
         yield row(
@@ -312,44 +320,46 @@ def mechanism_rows(found: Outcomes, augmented: Contender, here: str = "") -> Ite
         "",
         f"{discarded / offered:.0%} of them discarded",
     )
-    for quantity, measured in _SHARES.items():
-        yield row(f"{name}: {quantity}", None, estimate([measured(each) for each in runs]), "%", scale=100)
+    for quantity, share in _SHARES.items():
+        yield row(f"{name}: {quantity}", None, estimate([share(each) for each in runs]), "%", scale=100)
     yield row(
         f"{name}: adjustments per minute", None, estimate([each.adjustments_per_minute for each in runs])
     )
 
 
-def _changed(each: ContenderRun) -> float:
+def _changed(each: SchedulerRun) -> float:
+    # Candidate 0 is the scheduler's own placement.
     return float((each.decisions["chosen"].to_numpy() > 0).mean())
 
 
-_SHARES: Mapping[str, Callable[[ContenderRun], float]] = {
+_SHARES: Mapping[str, Callable[[SchedulerRun], float]] = {
     "decisions for another candidate than the scheduler's own": _changed,
     "sets of jobs that share links and get slots": lambda each: each.slotted,
     "iterations on shared links": lambda each: each.shared,
 }
 
 
-def _mean_ms(runs: Sequence[ContenderRun]) -> str:
+def _mean_ms(runs: Sequence[SchedulerRun]) -> str:
     return f"{1e3 * mean(each.mean_s for each in runs):,.0f}"
 
 
-def _mean_score(each: ContenderRun, column: str) -> float:
+def _mean_score(each: SchedulerRun, column: str) -> float:
     """Over decisions and links; 1 where no link was ever shared."""
     scores = each.link_scores[column].drop_nulls()
     return float(scores.to_numpy().mean()) if scores.len() else 1.0
 
 
-def _per_decision(each: ContenderRun, column: str) -> float:
+def _per_decision(each: SchedulerRun, column: str) -> float:
     return each.link_scores[column].drop_nulls().len() / max(1, each.decisions.height)
 
 
 def _shared(iterations: pl.DataFrame, placements: pl.DataFrame) -> float:
-    """The share of iterations that begin while another job is placed on a link of the job's."""
+    """The share of iterations that begin while another job is placed on one of the job's links."""
     by_job: dict[str, list[tuple[float, float]]] = {}
     stints: list[dict[str, Any]] = placements.to_dicts()
     for one in stints:
         for other in stints:
+            # A job's own stints never overlap in time, so `other` is another job's.
             begin_s, end_s = max(one["start_s"], other["start_s"]), min(one["until_s"], other["until_s"])
             if one is not other and begin_s < end_s and not set(one["links"]).isdisjoint(other["links"]):
                 by_job.setdefault(one["job"], []).append((begin_s, end_s))
@@ -358,32 +368,33 @@ def _shared(iterations: pl.DataFrame, placements: pl.DataFrame) -> float:
 
 
 def _within(iterations: pl.DataFrame, spans: Sequence[tuple[float, float]]) -> int:
-    """How many of `iterations` begin in any of `spans`."""
+    """The number of `iterations` that begin in any of `spans`."""
     starts_s = iterations["start_s"].to_numpy()
+    # A mask, not a sum: with several other jobs the spans overlap, and an iteration counts once.
     inside = np.zeros(starts_s.size, dtype=bool)
     for begin_s, end_s in spans:
         inside |= (starts_s >= begin_s) & (starts_s < end_s)
     return int(iterations["count"].to_numpy()[inside].sum())
 
 
-def themis_over_time(found: Outcomes) -> list[SeriesPanel]:
-    """All jobs over time under Themis, without CASSINI and with it, in the run of the first seed."""
+def themis_over_time(measured: Outcomes) -> list[SeriesPanel]:
+    """All jobs over time under Themis, without and with CASSINI, in the run of the first seed."""
     return [
-        SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(found[each.name][0]))
+        SeriesPanel(f"{each.name}, seed {SEEDS[0]}: mean of each minute", over_time(measured[each.name][0]))
         for each in (THEMIS, TH_CASSINI)
     ]
 
 
-def iteration_distribution(found: Outcomes, shown: Sequence[Contender]) -> Distribution:
-    """How many times as long as its ideal each iteration of all seeds took, under `shown`: jobs of several
-    models compare by that alone.
+def iteration_distribution(measured: Outcomes, shown: Sequence[ConfiguredScheduler]) -> Distribution:
+    """Slowdowns of each iteration of all seeds, under the schedulers `shown`: absolute times of several
+    models cannot be compared.
     """
-    slowdowns = pooled(found, shown, lambda each: each.slowdowns)
+    slowdowns = pooled(measured, shown, lambda each: each.slowdowns)
     return Distribution("all iterations, all seeds", "slowdown (iteration ÷ ideal)", slowdowns)
 
 
-def over_time(each: ContenderRun) -> pl.DataFrame:
-    """The mean iteration of each job in every minute, as `hocket.figures.contenders` draws it."""
+def over_time(each: SchedulerRun) -> pl.DataFrame:
+    """The mean iteration of each job in every minute, as `SeriesPanel` draws it."""
     rows = each.iterations.with_columns(minute=(pl.col("start_s") / 60).floor())
     count = pl.col("count")
     return (
@@ -394,17 +405,17 @@ def over_time(each: ContenderRun) -> pl.DataFrame:
 
 
 def pooled(
-    found: Outcomes,
-    contenders: Sequence[Contender],
-    quantity: Callable[[ContenderRun], npt.NDArray[np.float64]],
+    measured: Outcomes,
+    schedulers: Sequence[ConfiguredScheduler],
+    quantity: Callable[[SchedulerRun], npt.NDArray[np.float64]],
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """What `quantity` says of each iteration, of all seeds together, by the name of the contender."""
-    return {each.name: np.concatenate([quantity(run) for run in found[each.name]]) for each in contenders}
+    """`quantity` of each iteration of all seeds, by the name of the scheduler."""
+    return {each.name: np.concatenate([quantity(run) for run in measured[each.name]]) for each in schedulers}
 
 
-def scores(found: Outcomes, augmented: Contender) -> dict[str, npt.NDArray[np.float64]]:
-    """Scores of shared links over all decisions and seeds, under the scheduler's own choice and CASSINI's."""
-    tables = [run.link_scores for run in found[augmented.name]]
+def scores(measured: Outcomes, augmented: ConfiguredScheduler) -> dict[str, npt.NDArray[np.float64]]:
+    """Scores of shared links over all decisions and seeds, of the scheduler's choice and of CASSINI's."""
+    tables = [run.link_scores for run in measured[augmented.name]]
     return {
         name: pl.concat([table[column] for table in tables]).drop_nulls().to_numpy()
         for name, column in (("its own choice", "before"), ("CASSINI's", "after"))

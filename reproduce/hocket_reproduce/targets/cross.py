@@ -1,4 +1,4 @@
-"""X1: the same plans on both engines, and by how much the flow engine is off."""
+"""X1: the same plans on both engines, and the error of the flow engine against the packet engine."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,10 +31,9 @@ from hocket_reproduce.targets.testbed import (
 
 @dataclass(frozen=True)
 class Scenario:
-    """Jobs of a plan; `share` is what the flow engine reads of them, `congestion` what the packet engine
-    does.
+    """Jobs of a plan: the flow engine reads their `share`, the packet engine their `congestion`.
 
-    `why` says what the flow engine leaves out that matters here.
+    `why` names the effect that the flow engine leaves out where the engines differ.
     """
 
     name: str
@@ -59,11 +58,11 @@ def scenarios() -> list[Scenario]:
     one, two = fig_2_job("J1"), fig_2_job("J2")
     pair = [one, two]
     slide = (
-        "they slide apart on packets: chance starts it, then the job that is behind regains line rate by 0.4 "
-        "Gbps per "
-        "ms only (R_HAI every T), and the one ahead starts at line rate"
+        "they slide apart on packets: chance starts it, then the job behind recovers by only 0.4 Gbps per ms "
+        "(R_HAI every T), while the job ahead starts at line rate"
     )
     unequal = with_timers(pair, (T_AGGRESSIVE_US, T_US))
+    # The flow engine's counterpart of unequal timers: DCQCN increases a rate once per T.
     unequal[0]["share"] = {"weighted": T_US / T_AGGRESSIVE_US}
     return [
         Scenario("one job", [one]),
@@ -81,9 +80,8 @@ def scenarios() -> list[Scenario]:
         Scenario(
             "two jobs, own priorities",
             [one, {**two, "priority": 1}],
-            "DCQCN cuts the job that has to wait as if the link were full, and after its turn has come R_AI "
-            "and R_HAI "
-            "of 5 and 50 Mbps take long to bring it back to line rate",
+            "DCQCN cuts the waiting job as if the link were full; once its turn comes, R_AI and R_HAI of 5 "
+            "and 50 Mbps take long to bring it back to line rate",
         ),
         Scenario("two jobs, shifted by half a period", shifted(pair, {"J1": 0.0, "J2": (DOWN_S + UP_S) / 2})),
     ]
@@ -98,7 +96,7 @@ def measure(scenario: Scenario, iterations: int = ITERATIONS) -> Both:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """The first and the mean iteration of each job on either engine."""
+    """The first and the mean iteration of each job on both engines."""
     measured = {}
     for scenario in scenarios():
         progress(scenario.name)
@@ -111,13 +109,10 @@ def reproduce(progress: Progress) -> Reproduction:
         partial(_figure, measured),
         (
             f"The VGG19 jobs of H2: {in_ms(DOWN_S)} Down, then 549 MB at up to 45 Gbps, on a link of 50 "
-            f"Gbps, no "
-            f"jitter, {ITERATIONS} iterations. On packets: DCQCN as in H1, packets of 4,096 bytes with "
-            f"RoCEv2's "
-            "headers, which take 2% of the link.",
-            "The difference is that of the packet engine from the flow engine; the flow engine's error is "
-            "its "
-            "opposite.",
+            f"Gbps, no jitter, {ITERATIONS} iterations. On packets: DCQCN as in H1, packets of 4,096 bytes "
+            "with RoCEv2's headers, which take 2% of the link.",
+            "Differences are of the packet engine from the flow engine; the flow engine's error has the "
+            "opposite sign.",
         ),
         ("flow engine", "packet engine"),
     )
@@ -160,5 +155,5 @@ def _figure(measured: Mapping[str, Both]) -> Figure:
             )
             for name, flow_ms, packet_ms in panels
         ],
-        "Two VGG19 jobs on either engine",
+        "Two VGG19 jobs on both engines",
     )

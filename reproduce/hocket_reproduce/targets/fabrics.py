@@ -1,6 +1,6 @@
-"""Small fabrics on which jobs meet on several links: a chain and a loop of jobs.
+"""Small fabrics on which jobs share several links: a chain and a loop of jobs.
 
-Two hosts hang on each switch, so that no two jobs share a host.
+Each switch has two hosts, so that no two jobs share one.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from hocket_reproduce.targets.setting import (
 
 
 def chain(jobs: Sequence[Tables]) -> Tables:
-    """NSDI'24 Fig 7: job 2 meets job 1 on l1 and job 3 on l2; switches in a row."""
+    """NSDI'24 Fig 7: job 2 shares l1 with job 1 and l2 with job 3; the switches are in a row."""
     places = (("h1a", "h2a"), ("h1b", "h3a"), ("h2b", "h3b"))
     return _plan("chain", [("t1", "t2", "l1"), ("t2", "t3", "l2")], jobs, places, "discard")
 
 
 def triangle(jobs: Sequence[Tables], loops: str) -> Tables:
-    """Each two of three jobs meet on one link of a star: the smallest true loop."""
+    """Three jobs on a star, every two of which share one link: the smallest loop of an affinity graph."""
     places = (("h1a", "h2a"), ("h2b", "h3a"), ("h3b", "h1b"))
     trunks = [("core", f"t{leaf}", f"l{leaf}") for leaf in (1, 2, 3)]
     return _plan("triangle", trunks, jobs, places, loops)
 
 
 def fig_7_jobs() -> list[Tables]:
-    """Compatible jobs for Fig 7, which names none: NSDI'24 Table 2, snapshot 1, and one as long."""
+    """Compatible jobs for Fig 7, which names none: NSDI'24 Table 2's snapshot 1, and one as long."""
     return [
         workload("j1", "WideResNet101", 800),
         workload("j2", "VGG16", 1400),
@@ -55,7 +55,7 @@ def _plan(
     ]
     placed = [{**each, "placement": list(hosts)} for each, hosts in zip(jobs, places, strict=True)]
     for each in placed:
-        # The placement says how many there are.
+        # The placement has one host per worker, so it already gives their number.
         each.pop("workers", None)
     return {
         "name": name,

@@ -1,6 +1,7 @@
 """H1 and H2: two VGG19 jobs under fair and unfair sharing, and how unfairness slides them apart.
 
-HotNets'22 Fig 1 and 2. The paper gives no batch size; the job here is put together from what it prints.
+HotNets'22 Fig 1 and 2. The paper gives no batch size; the job here is derived from the numbers that it
+prints.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,9 +41,9 @@ from hocket_reproduce.targets.testbed import (
     with_timers,
 )
 
-# 30 + 15 Gbps of Fig 1c: what the link carries of its 50 Gbps.
+# 30 + 15 Gbps of Fig 1c: the goodput of the 50 Gbps link, which the flow engine itself cannot lose.
 CAPACITY_BPS = 45 * 10**9
-# J1's 30 Gbps against J2's 15.
+# J1's 30 Gbps against J2's 15, which the paper measured; the timers' ratio is only 1.25.
 WEIGHT = 2.0
 # 0.38 − 0.28 s and 0.42 − 0.32 s: from the end of an iteration to the next communication in Fig 2b.
 DOWN_S = 0.1
@@ -50,9 +51,9 @@ DOWN_S = 0.1
 SIZE_BYTES = 549 * 10**6
 UP_S = SIZE_BYTES * 8 / CAPACITY_BPS
 SEPARATED = 0.05
-# On packets a job asks for all that the link has; what is lost to contention is the engine's to find.
+# On packets a job demands the whole link: the loss of goodput to contention is for the engine to show.
 LINE_BPS = 50 * 10**9
-# Who is cut first is chance: shares are means over so many runs of one iteration.
+# Which job is marked and cut first is random, so shares are means over this many runs of one iteration.
 SEEDS = 5
 FAIR_US = (T_US, T_US)
 UNFAIR_US = (T_AGGRESSIVE_US, T_US)
@@ -69,7 +70,7 @@ _NOTES = (
 
 @dataclass(frozen=True)
 class _Setting:
-    """Something about DCQCN that may decide who gets what."""
+    """A parameter of DCQCN that may decide the shares of the two jobs."""
 
     name: str
     timers_us: tuple[int, int]
@@ -95,14 +96,14 @@ def fig_2_job(name: str, **policy: object) -> Tables:
 
 
 def packet_job(name: str, **policy: object) -> Tables:
-    """The same bytes and the same Down phase, asking for the whole link."""
+    """A job with the bytes and the Down phase of `fig_2_job` that demands the whole link."""
     up_s = SIZE_BYTES * 8 / LINE_BPS
     up = {"start": in_time(DOWN_S), "duration": in_time(up_s), "rate": f"{LINE_BPS} bps"}
     return {"name": name, "period": in_time(DOWN_S + up_s), "up": [up], **policy}
 
 
 def packet_runs(jitter: float, iterations: int = ITERATIONS, *, skip_ahead: bool = False) -> dict[str, Run]:
-    """Both scenarios of Fig 1 on packets."""
+    """Both scenarios of Fig 1 on packets; with `skip_ahead` exact repetitions are not simulated."""
     jobs = [packet_job(name, jitter=jitter) for name in ("J1", "J2")]
     return {
         name: run_packets(with_timers(jobs, timers_us), iterations=iterations, skip_ahead=skip_ahead)
@@ -167,6 +168,7 @@ def reproduce_h2(progress: Progress) -> Reproduction:
     scenarios = runs(0.0)
     unfair = scenarios["unfair"]
     shares = overlaps(unfair, "J1", "J2")
+    # Iterations are counted from 1, as in the paper's text.
     separated = int(np.argmax(shares < SEPARATED)) + 1
     later = float(np.mean(shares[separated - 1 :] >= SEPARATED))
     progress("the slide with jitter")
@@ -184,7 +186,7 @@ def reproduce_h2(progress: Progress) -> Reproduction:
             4,
             separated,
             "",
-            f"overlap shrinks as {_percentages(shares[:separated])}; the paper reads separation off a "
+            f"overlap shrinks as {_percentages(shares[:separated])}; the paper shows separation in a "
             "smoothed plot",
         ),
         Row("share of later iterations that overlap", "none", "none" if later == 0 else f"{later:.1%}"),
@@ -206,8 +208,7 @@ def reproduce_h2(progress: Progress) -> Reproduction:
 def shares_gbps(
     timers_us: tuple[int, int], seeds: int = SEEDS, host: Mapping[str, Any] | None = None, **parameters: Any
 ) -> np.ndarray:
-    """Rates of J1 and J2 on packets while both are in their first Up phase, headers included: a row per "
-    "seed."""
+    """Rates of J1 and J2 on packets in Gbps (seeds, 2), headers included, in the first common Up phase."""
     jobs = with_timers([packet_job("J1"), packet_job("J2")], timers_us, **parameters)
     shares = [
         contended_shares_gbps(
@@ -260,11 +261,11 @@ def _packet_rows(progress: Progress) -> Iterator[Row]:
             speed_ups[job],
             "×",
             f"{medians_ms['fair']:.0f} and {medians_ms['unfair']:.0f} ms; jobs with equal timers slide apart "
-            f"too, "
-            "later: see H2",
+            "too, but later: see H2",
         )
 
     progress("1,000 iterations on packets")
+    # Only without jitter do iterations repeat exactly, so that 1,000 of them take seconds on packets.
     scenarios = packet_runs(0.0, PAPER_ITERATIONS, skip_ahead=True)
     speed_ups = _speed_ups(scenarios)
     repeat_from = {
@@ -277,7 +278,7 @@ def _packet_rows(progress: Progress) -> Iterator[Row]:
             1.23,
             speed_ups[job],
             "×",
-            f"in both runs the jobs separate for good: what they do repeats exactly from iteration "
+            f"in both runs the jobs separate for good: iterations repeat exactly from number "
             f"{repeat_from['fair']} on with equal timers, from {repeat_from['unfair']} on with unequal ones",
         )
 
@@ -295,8 +296,8 @@ def _packet_slide() -> Iterator[Row]:
         (
             "fair",
             "never",
-            "chance starts it, in which iteration the seed decides; then the job that is behind regains line "
-            "rate by 0.4 Gbps per ms only (R_HAI every T), and the one ahead starts at line rate",
+            "chance starts the slide, in an iteration that depends on the seed; then the job behind recovers "
+            "by only 0.4 Gbps per ms (R_HAI every T), while the job ahead starts at line rate",
         ),
     ):
         shares = overlaps(scenarios[name], "J1", "J2")

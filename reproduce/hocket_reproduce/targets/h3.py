@@ -27,7 +27,7 @@ from hocket_reproduce.targets.testbed import (
     with_timers,
 )
 
-# What NSDI'24 Table 2 prints as 1.0.
+# Scores from here on are printed as 1.0 in NSDI'24 Table 2, which has one decimal.
 FULLY_COMPATIBLE = 0.95
 
 
@@ -68,7 +68,7 @@ GROUPS: tuple[tuple[tuple[Member, ...], bool], ...] = (
     ),
 )
 
-# Group 2 has iterations of a second, group 5 the jobs of group 4's kind.
+# Not group 2, with iterations of a second, and not group 5, whose jobs resemble group 4's.
 ON_PACKETS = (1, 3, 4)
 
 _WHY = {
@@ -79,7 +79,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class GroupResult:
-    """Mean iteration times in ms by job, and the score."""
+    """Mean iteration times of a group by job, in ms, and its score; `fair_less_ms` are those on 42 Gbps."""
 
     fair_ms: dict[str, float]
     fair_less_ms: dict[str, float]
@@ -106,8 +106,8 @@ def reproduce(progress: Progress) -> Reproduction:
             f"1,000 iterations per job with {JITTER:.0%} jitter on 50 Gbps, all starting at once. The paper "
             "gives only the order of aggressiveness: weights halve from job to job, 2:1 or 4:2:1.",
             f"On packets: {ITERATIONS} iterations, the slide included, under DCQCN with T of {T_US} µs for "
-            f"all jobs, and under unfairness from {T_AGGRESSIVE_US} µs on 1.25 times as much from job to "
-            "job, as in §2.",
+            f"all jobs; under unfairness {T_AGGRESSIVE_US} µs for the first job and 1.25 times as much for "
+            "each further one, as in §2.",
             f"A group counts as fully compatible from a score of {FULLY_COMPATIBLE}, which NSDI'24 Table 2 "
             "prints as 1.0.",
         ),
@@ -115,7 +115,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def measure(members: tuple[Member, ...]) -> GroupResult:
-    """Runs a group fairly, fairly on a link with less goodput, and unfairly."""
+    """Runs a group fairly, fairly on a link with less goodput, and unfairly, and scores it."""
     fair = [workload(each.name, each.model, each.batch_size, jitter=JITTER) for each in members]
     unfair = [
         {**job, "share": {"weighted": 2.0 ** (len(fair) - 1 - place)}} for place, job in enumerate(fair)
@@ -152,6 +152,7 @@ def _packet_rows(number: int, fair_ms: dict[str, float], unfair_ms: dict[str, fl
         here = f"group {number}, packets: {each.name} ({each.batch_size})"
         yield Row(f"{here}, fair", each.fair_ms, fair_ms[each.name], "ms", why)
         yield Row(f"{here}, unfair", each.unfair_ms, unfair_ms[each.name], "ms", why)
+    # Half a millisecond: Table 1 prints whole ones.
     all_gain = all(unfair_ms[each.name] < fair_ms[each.name] + 0.5 for each in members)
     yield Row(
         f"group {number}, packets: unfairness slows no job", _verdict(compatible), _verdict(all_gain), "", why

@@ -8,8 +8,9 @@ from hocket.workloads import figure_3_profile
 from hocket_reproduce.targets.setting import Tables, link_plan
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-# Fig 5 prints the periods only. Rotating by 30° (10 ms) must bring the phases apart, and the periods leave
-# gcd(40, 60) = 20 ms to share: two phases of 10 ms fill them, so that only that rotation does it.
+# Fig 5 prints the periods only. Modulo gcd(40, 60) = 20 ms every shift of one job against the other looks the
+# same, so the two phases share 20 ms: with 10 ms each they fill them, and only a rotation by 30° (10 ms)
+# separates them.
 PERIODS_MS = (40, 60)
 UP_MS = 10
 

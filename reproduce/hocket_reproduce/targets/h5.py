@@ -1,4 +1,4 @@
-"""H5: adaptively unfair sharing interleaves what can be, and is fair otherwise (HotNets'22 §4(i))."""
+"""H5: adaptively unfair sharing interleaves compatible jobs, and is fair to others (HotNets'22 §4(i))."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,19 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 from hocket_reproduce.targets.testbed import T_US, run_packets, with_timers
 
+# A weight of 1 + 1.0 × sent/total, the factor of §4(i) on R_AI.
 ADAPTIVE = {"adaptive": 1.0}
 # By then the slide is over: it took fewer than 20 iterations in every pair.
 _STEADY_FROM = 500
 _SHOWN = 40
-# DLRM's iterations of a second are left to the flow engine.
+# Not the DLRMs, whose iterations of a second take too long on packets.
 ON_PACKETS = ("WideResNet101 + VGG16", "RoBERTa ×2")
 PACKET_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two jobs on a link, shared fairly and adaptively."""
+    """Runs of two jobs on a link: with fair and with adaptive shares."""
 
     jobs: tuple[str, str]
     fair: Run
@@ -52,7 +53,7 @@ def pairs() -> dict[str, list[Tables]]:
 
 
 def measure(jobs: Sequence[Tables]) -> Pair:
-    """Both runs of a pair that starts at once."""
+    """Runs a pair of jobs that start at once, with both shares."""
     jittered = each_with(jobs, jitter=JITTER)
     return Pair(
         (jobs[0]["name"], jobs[1]["name"]),
@@ -86,8 +87,7 @@ def reproduce(progress: Progress) -> Reproduction:
             f"Overlap: the share of the first job's Up phase in which the other sends, from iteration "
             f"{_STEADY_FROM} on. The paper gives no numbers.",
             f"On packets: {PACKET_ITERATIONS} iterations under DCQCN with T of {T_US} µs for both, R_AI and "
-            f"R_HAI of "
-            "an adaptive job × (1 + sent/total of the phase); overlap in the last third.",
+            "R_HAI of an adaptive job × (1 + sent/total of the phase); overlap in the last third.",
         ),
     )
 
@@ -98,14 +98,14 @@ def steady_overlap(pair: Pair, run: Run) -> float:
 
 
 def sent_rates_gbps(run: Run) -> dict[str, float]:
-    """What each job sent per time over the whole run, in Gbps."""
+    """The mean rate of each job over the whole run, in Gbps."""
     phases = run.tables["phases"].group_by("job", maintain_order=True)
     sums = phases.agg(gbps=pl.col("bytes").sum() * 8 / pl.col("end_s").max() / 1e9)
     return dict(zip(sums["job"].to_list(), sums["gbps"].to_list(), strict=True))
 
 
 def measure_packets(jobs: Sequence[Tables], iterations: int = PACKET_ITERATIONS) -> Pair:
-    """Both runs of a pair on packets."""
+    """Runs a pair on packets, with both shares."""
     jittered = each_with(jobs, jitter=JITTER)
     fair, adaptive = (
         run_packets(with_timers(jittered, (T_US, T_US), adaptive=adaptive), iterations=iterations)
@@ -124,6 +124,7 @@ def _packet_rows(name: str, pair: Pair) -> Iterator[Row]:
         first, second = (sent_rates_gbps(pair.adaptive)[job] for job in pair.jobs)
         yield Row(f"packets, {name}: ratio of mean rates", 1.0, first / second, "", comment)
         return
+    # The paper has no number for "interleave": here, less than half of the overlap under fair shares.
     halved = late(pair.adaptive) < 0.5 * late(pair.fair)
     fair, adaptive = (by_job(run, "mean_iteration_s") for run in (pair.fair, pair.adaptive))
     yield Row(
@@ -131,7 +132,7 @@ def _packet_rows(name: str, pair: Pair) -> Iterator[Row]:
         "yes",
         "yes" if halved else "no",
         "",
-        f"{comment}; R_AI of 5 Mbps, doubled or not, is little of a rate: they slide slowly",
+        f"{comment}; R_AI of 5 Mbps, doubled or not, is a small step: they slide slowly",
     )
     for job in pair.jobs:
         yield Row(f"packets, {name}: speed-up of {job} over fair", None, fair[job] / adaptive[job], "×")
@@ -140,6 +141,7 @@ def _packet_rows(name: str, pair: Pair) -> Iterator[Row]:
 def _compatible_rows(name: str, pair: Pair) -> list[Row]:
     fair, adaptive = (by_job(run, "mean_iteration_s") for run in (pair.fair, pair.adaptive))
     overlap = steady_overlap(pair, pair.adaptive)
+    # As on packets: less than half of the overlap under fair shares.
     halved = overlap < 0.5 * steady_overlap(pair, pair.fair)
     return [
         Row(

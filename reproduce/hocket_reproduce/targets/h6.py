@@ -1,4 +1,4 @@
-"""H6: a unique priority per job instead of unfairness, and too few queues (HotNets'22 §4(ii))."""
+"""H6: a unique priority per job instead of unfairness, and more jobs than queues (HotNets'22 §4(ii))."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -20,10 +20,11 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 from hocket_reproduce.targets.testbed import ITERATIONS, run_packets
 
+# §4(ii): "today's switches support a few priority queues"; 8 are the classes of 802.1Q.
 QUEUES = (2, 4, 8)
 JOBS = range(2, 9)
 PERIOD_MS = 240
-# The jobs together use the link for this share of the time, so that turns are possible with room to slide.
+# The jobs' total share of the link's time: they can take turns, with room to slide apart.
 LOAD = 0.9
 # Compatible, and with iterations short enough for packets.
 GROUP_ON_PACKETS = 4
@@ -55,20 +56,19 @@ def reproduce(progress: Progress) -> Reproduction:
             f"The sweep: n equal jobs of {PERIOD_MS} ms that send at 45 Gbps for {LOAD:.0%}/n of it, so they "
             "could take turns. Slowdown is the mean iteration over all jobs ÷ the time alone.",
             f"On packets: {ITERATIONS} iterations, the slide included; switches serve their queues with "
-            f"strict "
-            "priority, hosts have DCQCN as in H1.",
+            "strict priority, hosts have DCQCN as in H1.",
         ),
     )
 
 
 def slowdown(count: int, queues: int | None) -> float:
-    """Mean slowdown of `count` jobs with unique priorities on `queues` queues; `None` shares fairly."""
+    """Mean slowdown of `count` equal jobs with unique priorities on `queues` queues; fair shares if None."""
     run = simulate(link_plan("queues", _equal_jobs(count, queues), priority_queues=queues or 1))
     return _mean_slowdown(run)
 
 
 def slowdown_on_packets(count: int, queues: int | None, iterations: int = ITERATIONS) -> float:
-    """The same on the packet engine."""
+    """`slowdown` on the packet engine."""
     return _mean_slowdown(
         run_packets(_equal_jobs(count, queues), priority_queues=queues or 1, iterations=iterations)
     )
@@ -139,6 +139,7 @@ def _packet_rows(progress: Progress) -> Iterator[Row]:
 
 def _queue_rows(slowdowns: Mapping[int, list[float]], fair: list[float]) -> Iterator[Row]:
     for queues, values in slowdowns.items():
+        # The last number of jobs with a queue each, one more, and the most.
         for count in sorted({queues, queues + 1, max(JOBS)}):
             if count in JOBS:
                 place = list(JOBS).index(count)

@@ -1,4 +1,4 @@
-"""H7: time-shifts, and what clock errors do to them (HotNets'22 §4(iii), NSDI'24 §5.7)."""
+"""H7: time-shifts, and the effect of clock errors on them (HotNets'22 §4(iii), NSDI'24 §5.7)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 from hocket_reproduce.targets.testbed import ITERATIONS, run_packets
 
+# Up to more than the 13.5 ms that two of these jobs have between their Up phases.
 CLOCK_ERRORS_MS = (0, 1, 2, 5, 10, 15, 20)
 # Fig 17 shows snapshots 1 to 3.
 FIG_17 = (1, 2, 3)
@@ -42,7 +43,7 @@ _WHY_MORE = (
 
 @dataclass(frozen=True)
 class Point:
-    """Both jobs together at one clock error: times in ms, waits included."""
+    """Iterations of both jobs at one clock error: times in ms, waits included."""
 
     mean_ms: float
     p99_ms: float
@@ -51,7 +52,7 @@ class Point:
 
 
 def fig_3_jobs() -> list[Tables]:
-    """Two VGG16 jobs of HotNets'22 Fig 3: 114 of 255 ms Up, so 27 ms are left when they take turns."""
+    """Two VGG16 jobs of HotNets'22 Fig 3: each is Up for 114 of 255 ms, so both leave 27 ms free."""
     profile = figure_3_profile()
     up = profile.phases[0]
     phase = {
@@ -65,7 +66,7 @@ def fig_3_jobs() -> list[Tables]:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Collisions without and with shifts; iteration times and adjustments as clocks get worse."""
+    """Overlap without and with shifts; iteration times and adjustments as clock errors grow."""
     jobs = fig_3_jobs()
     shifts_s = compatibility(link_plan("Fig 3, twice", jobs)).time_shifts_s
     progress("without shifts")
@@ -103,7 +104,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def measure(jobs: Sequence[Tables], shifts_s: dict[str, float], error_ms: int, *, readjust: bool) -> Point:
-    """The jobs with time-shifts that are off by a clock error."""
+    """Runs the jobs with time-shifts whose normal clock error has the standard deviation `error_ms`."""
     policy = each_with(
         shifted(jobs, shifts_s, readjust=readjust), clock_error=f"{error_ms} ms", jitter=JITTER
     )
@@ -111,7 +112,7 @@ def measure(jobs: Sequence[Tables], shifts_s: dict[str, float], error_ms: int, *
 
 
 def point(run: Run) -> Point:
-    """What a run of two jobs comes to."""
+    """The statistics of a run of two jobs."""
     first, second = run.tables["jobs"]["job"].to_list()
     times_s = np.concatenate([iteration_times_s(run, first), iteration_times_s(run, second)])
     return Point(
@@ -128,7 +129,7 @@ def measure_packets(
     error_ms: int = 0,
     iterations: int = ITERATIONS,
 ) -> Point:
-    """The jobs on packets: unshifted, or with time-shifts that are off by a clock error and the agent."""
+    """Runs the jobs on packets: unshifted, or with the agent and time-shifts that have a clock error."""
     placed = each_with(jobs, jitter=JITTER)
     if shifts_s is not None:
         placed = each_with(shifted(placed, shifts_s, readjust=True), clock_error=f"{error_ms} ms")
@@ -150,7 +151,7 @@ def _packet_rows(jobs: Sequence[Tables], shifts_s: dict[str, float]) -> Iterator
 
 
 def adjustments_per_minute(run: Run) -> dict[str, float]:
-    """How often each job's agent acted, per simulated minute."""
+    """Adjustments of each job's agent per simulated minute."""
     minutes = run.manifest["simulated_s"] / 60
     return {job: count / minutes for job, count in by_job(run, "adjustments").items()}
 
@@ -199,10 +200,13 @@ def _adjustment_rows(number: int) -> Iterator[Row]:
 
 
 def lasting_slots_s(answer: Compatibility) -> dict[str, float]:
-    """By job, the distance of slots that it can keep: the predicted time of the slowest job for one turn of
-    the circle, divided by its own rounds, and as much longer as compute times vary.
+    """By job, in seconds, the distance between slots that the job can keep.
+
+    It is the slowest job's predicted time for one turn of the circle, divided by the job's own rounds, plus a
+    margin for jitter.
     """
     shifted_s = dict(answer.prediction.select("job", "shifted_mean_s").iter_rows())
+    # All jobs get the slowest one's turn: with different turns, their relative shifts would drift.
     lap_s = max(shifted_s[job.name] * job.rounds for job in answer.jobs)
     return {job.name: lap_s / job.rounds * (1 + JITTER) for job in answer.jobs}
 
@@ -226,5 +230,5 @@ def _figure(alone: Sequence[Point], kept: Sequence[Point]) -> Figure:
                 "adjustments", x_label, "per minute and job", errors, series("adjustments_per_minute")
             ),
         ],
-        "Two shifted VGG16 jobs as clocks get worse",
+        "Two shifted VGG16 jobs with clock errors",
     )

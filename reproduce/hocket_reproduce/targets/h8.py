@@ -10,13 +10,13 @@ from hocket_reproduce.targets.fabrics import job, triangle
 from hocket_reproduce.targets.setting import Tables, link_plan, workload
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
-# Every two of these periods have enough in common for both jobs' phases, and all three differ.
+# Three different periods, each two with a common divisor of at least 60 ms that has room for both Up phases.
 CLUSTER_JOBS = (("j1", 180, 30), ("j2", 240, 30), ("j3", 360, 60))
 BATCH_SIZES = (1200, 1400, 1700)
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """One circle for a whole cluster, compute phases that may not overlap, and a choice of batch size."""
+    """One circle for a whole cluster, jobs that share a GPU, and the batch size with the best score."""
     progress("cluster-wide circle")
     cluster = compatibility(triangle([job(*each) for each in CLUSTER_JOBS], "solve"))
     rows = [
@@ -69,7 +69,7 @@ def _gpu_rows() -> list[Row]:
 
 
 def _gpu_plan(up_ms: int, shared: bool) -> Tables:
-    """Two jobs whose demand together just fits, so that only the GPU asks for a shift."""
+    """Two jobs whose demands fit the link together, so that only a shared GPU makes a shift necessary."""
     up = {"start": f"{240 - up_ms} ms", "duration": f"{up_ms} ms", "rate": "25 Gbps"}
     jobs = [
         {"name": name, "period": "240 ms", "up": [up], "gpus": ["s1:0"] if shared else [gpu]}
@@ -79,7 +79,7 @@ def _gpu_plan(up_ms: int, shared: bool) -> Tables:
 
 
 def compute_overlap_ms(answer: Compatibility) -> float:
-    """For two jobs of one period with one Up phase at its end: how long both compute at once."""
+    """The time per period, in ms, in which two jobs of one period, each Up at its end, both compute."""
     first, second = answer.jobs
     period_ps = first.profile.period_ps
     down_ps = [each.profile.phases[0].start_ps for each in answer.jobs]
@@ -117,7 +117,7 @@ def _batch_rows(chosen: Compatibility) -> list[Row]:
             None,
             choice,
             "",
-            f"by trying each it is {best}: "
+            f"trying each gives {best}: "
             + ", ".join(f"{score:.3f} at {size}" for size, score in scores.items()),
         ),
         Row("score at that batch size", None, chosen.score),

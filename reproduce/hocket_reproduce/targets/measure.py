@@ -1,4 +1,4 @@
-"""What reproductions read out of a run's tables."""
+"""Quantities that reproductions derive from the tables of a run."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,21 +10,22 @@ PS_PER_S = 10**12
 
 
 def by_job(run: Run, column: str) -> dict[str, float]:
-    """A column of the run's `jobs` table by job."""
+    """A column of the run's `jobs` table, by job."""
     table = run.tables["jobs"]
     return dict(zip(table["job"].to_list(), table[column].to_list(), strict=True))
 
 
 def iteration_times_s(run: Run, job: str) -> npt.NDArray[np.float64]:
-    """Each iteration of `job` in seconds, its wait before included except for the first."""
+    """Each iteration of `job` in seconds, including the wait before it, except before the first."""
     table = run.tables["iterations"].filter(pl.col("job") == job)
     waits_s = table["delayed_s"].to_numpy().copy()
+    # The first wait is the time-shift itself, which is paid once and not a cost per iteration.
     waits_s[:1] = 0.0
     return np.asarray(table["iteration_s"].to_numpy() + waits_s, dtype=np.float64)
 
 
 def cost_s(run: Run) -> dict[str, float]:
-    """What an iteration costs each job on average, waits included."""
+    """The mean iteration of each job in seconds, waits for slots included."""
     waits_s = by_job(run, "mean_delayed_s")
     return {job: mean_s + waits_s[job] for job, mean_s in by_job(run, "mean_iteration_s").items()}
 
@@ -35,7 +36,8 @@ def overlaps(run: Run, job: str, other: str) -> npt.NDArray[np.float64]:
         run.tables["phases"].filter(pl.col("job") == name).select("start_s", "end_s").to_numpy()
         for name in (job, other)
     )
-    # Up phases of one job follow each other, so what they cover up to a time grows in straight lines.
+    # Up phases of one job do not overlap, so their covered time up to t is piecewise linear: interpolating it
+    # at both ends of a phase needs no loop over pairs of phases.
     edges_s = theirs.ravel()
     covered_s = np.concatenate([[0.0], np.cumsum(np.diff(edges_s) * (np.arange(edges_s.size - 1) % 2 == 0))])
     shared_s = np.interp(own[:, 1], edges_s, covered_s) - np.interp(own[:, 0], edges_s, covered_s)
@@ -43,19 +45,19 @@ def overlaps(run: Run, job: str, other: str) -> npt.NDArray[np.float64]:
 
 
 def end_s(run: Run, job: str, iteration: int) -> float:
-    """When an iteration of `job`, counted from 0, ended."""
+    """The end of an iteration of `job`, counted from 0, in seconds of the run."""
     table = run.tables["iterations"].filter((pl.col("job") == job) & (pl.col("iteration") == iteration))
     return float(table["end_s"].item())
 
 
 def communication_start_s(run: Run, job: str, iteration: int) -> float:
-    """When the first Up phase of an iteration of `job`, counted from 0, started."""
+    """The start of the first Up phase of an iteration of `job`, counted from 0, in seconds of the run."""
     first = (pl.col("job") == job) & (pl.col("iteration") == iteration) & (pl.col("phase") == 0)
     return float(run.tables["phases"].filter(first)["start_s"].item())
 
 
 def contended_rates_gbps(run: Run) -> dict[str, float]:
-    """Each job's rate in Gbps when all jobs are sending for the first time."""
+    """Each job's rate in Gbps at the moment when all jobs send for the first time."""
     rates = run.tables["rates"]
     jobs = run.tables["jobs"]["job"].to_list()
     first_s = max(

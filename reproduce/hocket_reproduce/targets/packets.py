@@ -1,7 +1,7 @@
 """Fabrics, congestion controls and collectives of HOTI'22, and their runs on the packet engine.
 
-The paper ran HPCC's simulator and prints few of its parameters: what it does not print is what the scripts of
-that simulator set for NICs of 200 Gbps, written down here before any result was compared.
+The paper ran HPCC's simulator and prints few of its parameters. The others are those that the scripts of that
+simulator set for NICs of 200 Gbps, written down here before any result was compared.
 """
 
 import os
@@ -39,13 +39,13 @@ GPUS_PER_RACK = 16
 SPINES = 8
 CABLES_PER_SPINE = 2
 """§III-B: two servers of 8 GPUs per rack, eight spines, and no over-subscription: 16 GPUs of 200 Gbps need
-two cables of 200 Gbps from each ToR to each spine."""
+two cables of 200 Gbps from each ToR to each of eight spines."""
 
 PARAMETERS = (
     "The paper does not print the parameters of its policies; here they are those that its simulator's "
     "scripts set for 200 Gbps, with a window for DCTCP, HPCC and HPCC-PINT only."
 )
-"""Said with each target."""
+"""A note of each target."""
 
 CHUNKS = 4
 """§III-D: each collective is broken into four chunks of equal size."""
@@ -58,10 +58,13 @@ _MODEL: Mapping[str, Any] = {
     # HPCC's simulator: acknowledgements carry the marks.
     "cnp": None,
     "pause_holds_acks": True,
+    # The simulator has none; it would matter only if a link failed, as PFC loses nothing.
     "retransmit_timeout_ps": 4_000_000_000,
     "buffer_bytes": BUFFER_BYTES,
     "reserve_bytes": 4_096,
+    # The value that IEEE 802.1Qbb requires, not the simulator's three delays of a link.
     "headroom": "computed",
+    # HPCC's simulator: a port may hold 2^-3 of the free buffer, and resumes 3 KiB below that.
     "dynamic_threshold": -3,
     "resume_offset_bytes": 3_072,
     "pfc": True,
@@ -87,8 +90,8 @@ Window = Literal["unlimited", "path-full-scaled"]
 class Control:
     """A congestion control with its parameters, what switches do for it, and its windows.
 
-    `window` is `unlimited`, or `path-full-scaled`: what fills the longest way of the network at line rate,
-    and as much less as the rate is lower.
+    `window` is `unlimited` or `path-full-scaled`: the bytes that fill the network's longest path at line
+    rate, scaled down with the rate.
     """
 
     name: str
@@ -119,7 +122,7 @@ CONTROLS = (PFC_ONLY, DCQCN, DCTCP, TIMELY, HPCC, HPCC_PINT)
 
 @dataclass(frozen=True)
 class Network:
-    """GPUs, each with one NIC, are nodes 0 to `gpus` − 1; switches come after them."""
+    """Nodes 0 to `gpus` − 1 are GPUs with one NIC each; the following nodes are switches."""
 
     gpus: int
     nodes: "Sequence[tuple[str, _hocket._NodeKind]]"
@@ -156,7 +159,7 @@ def clos(
 
 @dataclass(frozen=True)
 class Sends:
-    """Messages that all start at once, in the order in which each GPU's NIC takes them in turn."""
+    """Messages that all start at once; each GPU's NIC serves its own round-robin, in their order here."""
 
     src: IntArray
     dst: IntArray
@@ -170,16 +173,19 @@ def incast(gpus: int, bytes_each: int) -> Sends:
 
 
 def all_to_all(gpus: int, data_bytes: int, *, rotated: bool = True) -> Sends:
-    """Each GPU sends 1/`gpus` of its data to each other: first to the next one, and so on around, so that no
-    two send to the same one at once; all in the order of their numbers if not `rotated`."""
+    """Each GPU sends 1/`gpus` of its data to each other GPU.
+
+    If `rotated`, it starts with the next GPU and goes round, so that no two send to the same GPU at once;
+    otherwise all send in the order of GPU numbers.
+    """
     src, step = np.divmod(np.arange(gpus * (gpus - 1), dtype=np.int64), gpus - 1)
     dst = (src + 1 + step) % gpus if rotated else step + (step >= src)
     return Sends(src, dst, np.full_like(src, data_bytes // gpus))
 
 
 @dataclass(frozen=True)
-class Ran:
-    """Steps that ran one after another: tables of all with times since the first began, and sums."""
+class PacketRun:
+    """Consecutive steps: their tables, with times from the start of the first, and summed counters."""
 
     tables: Mapping[str, pl.DataFrame]
     counters: Mapping[str, int]
@@ -188,7 +194,7 @@ class Ran:
 
     @property
     def ended_s(self) -> float:
-        """When the last byte was acknowledged."""
+        """Time at which the last byte was acknowledged, in seconds."""
         return self.step_ends_s[-1]
 
 
@@ -198,11 +204,12 @@ def run_steps(
     steps: Sequence[Sends],
     sample_every_ps: int,
     progress: Progress,
-) -> list[Ran]:
-    """Runs `steps` under each of `controls`, as many at once as there are processors.
+) -> list[PacketRun]:
+    """Runs `steps` under each of `controls`, as many at once as there are processors; returns them in that
+    order.
 
-    A step starts when all messages of the one before are acknowledged, on queue pairs of its own that start
-    at line rate, as the paper's simulator has them. What waits in switches is sampled.
+    A step starts when all messages of the previous step are acknowledged. It has new queue pairs that start
+    at line rate, as in the paper's simulator. Queues of switches are sampled every `sample_every_ps`.
     """
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=min(len(controls), os.cpu_count() or 1)) as pool:
@@ -214,6 +221,7 @@ def run_steps(
                 progress(f"{done} of {len(runs)} congestion controls")
             return [run.result() for run in runs]
         except BaseException:
+            # Also on Ctrl-C: the pool's exit waits for its threads, which only end early if told to.
             stopped.set()
             raise
 
@@ -224,7 +232,7 @@ def _run(
     steps: Sequence[Sends],
     sample_every_ps: int,
     stopped: threading.Event,
-) -> Ran:
+) -> PacketRun:
     fabric = _hocket.Fabric(network.nodes, network.cables)
     numbered = enumerate(steps)
     return _joined([_step(fabric, control, sends, sample_every_ps, n, stopped) for n, sends in numbered])
@@ -237,18 +245,19 @@ def _step(
     sample_every_ps: int,
     number: int,
     stopped: threading.Event,
-) -> Ran:
-    """One step; its number tells its queue pairs from those of other steps, and so their ways."""
+) -> PacketRun:
+    """Runs one step; `number` gives its queue pairs, and so their ECMP paths, labels of their own."""
     batches: dict[str, list[pl.DataFrame]] = {}
     flows = np.arange(sends.src.size, dtype=np.int64)
     same = np.zeros_like(flows)
     # Ports as HPCC's simulator counts them: 10000, 10001, … for the source, 100 for the destination.
     source, destination = 10_000 + number, 100
 
-    def go_on(time_ps: int, done: int, total: int | None) -> None:
+    def check_stopped(time_ps: int, done: int, total: int | None) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
 
+    # Processor time of this thread: others run at once, so wall time would depend on how many there are.
     started = time.thread_time()
     ran = _hocket.simulate_packets(
         fabric,
@@ -258,8 +267,8 @@ def _step(
         {
             "from_node": _buffer(sends.src),
             "to_node": _buffer(sends.dst),
-            "label_forth": _buffer(same + (source | destination << 16)),
-            "label_back": _buffer(same + (destination | source << 16)),
+            "forward_label": _buffer(same + (source | destination << 16)),
+            "reverse_label": _buffer(same + (destination | source << 16)),
             "priority": _buffer(same + 3),
             "policy": _buffer(same),
             "window": _buffer(same),
@@ -267,26 +276,28 @@ def _step(
         {"flow": _buffer(flows), "bytes": _buffer(sends.bytes), "start_ps": _buffer(same)},
         [],
         {
+            # Each step is a run of its own: with one seed, all chunks would repeat the same random draws.
             "seed": SEED + number,
             "until_ps": None,
             "sample_every_ps": sample_every_ps,
+            # ECMP and windows as in HPCC's simulator: its hash, and one window for all pairs of hosts.
             "hash": "murmur3",
             "longest_rtt_for_all": True,
             "record_rates": False,
             "record_utilisation": False,
         },
         lambda name, columns: batches.setdefault(name, []).append(frame(columns)),
-        go_on,
+        check_stopped,
     )
     cpu_s = time.thread_time() - started
     if ran["status"] == "interrupted":
         raise KeyboardInterrupt
     tables = {name: pl.concat(rows) for name, rows in batches.items()}
     counters = {name: value for name, value in ran["counters"].items() if isinstance(value, int)}
-    return Ran(tables, counters, (ran["ended_ps"] / 1e12,), cpu_s)
+    return PacketRun(tables, counters, (ran["ended_ps"] / 1e12,), cpu_s)
 
 
-def _joined(steps: Sequence[Ran]) -> Ran:
+def _joined(steps: Sequence[PacketRun]) -> PacketRun:
     ends_s = np.cumsum([step.ended_s for step in steps])
     names = dict.fromkeys(name for step in steps for name in step.tables)
     tables = {
@@ -298,7 +309,7 @@ def _joined(steps: Sequence[Ran]) -> Ran:
         for name in names
     }
     counters = {name: sum(step.counters[name] for step in steps) for name in steps[0].counters}
-    return Ran(tables, counters, tuple(ends_s.tolist()), sum(step.cpu_s for step in steps))
+    return PacketRun(tables, counters, tuple(ends_s.tolist()), sum(step.cpu_s for step in steps))
 
 
 def _later(table: pl.DataFrame, by_s: float) -> pl.DataFrame:
@@ -307,34 +318,37 @@ def _later(table: pl.DataFrame, by_s: float) -> pl.DataFrame:
 
 
 def windowed(control: Control) -> Control:
-    """`control`, with at most what fills the network's longest way under way."""
+    """`control` with a window: in flight is at most what fills the network's longest path."""
     return replace(control, name=f"{control.name}, window", window=WINDOW)
 
 
 def unlimited(control: Control) -> Control:
-    """`control`, with as much under way as its rate lets out."""
+    """`control` without a window: only its rate limits what is in flight."""
     return replace(control, name=f"{control.name}, no window", window="unlimited")
 
 
-def switch_queue_mb(ran: Ran, switch: str, times_ms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """What waits in all ports of `switch` at `times_ms`, as last sampled: the paper's queue length."""
+def switch_queue_mb(
+    ran: PacketRun, switch: str, times_ms: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """MB queued in all ports of `switch` at `times_ms`, as last sampled: §IV-A's queue length."""
     table = ran.tables.get("switch_queues")
     if table is None:
         return np.zeros_like(times_ms)
     samples = table.filter(pl.col("switch") == switch)
     sampled_ms = samples.select(in_ps("at_s"))["at_s"].to_numpy() / 1e9
+    # Nothing is queued before the first sample, and a queue keeps its last sample until the next.
     held_mb = np.concatenate([[0.0], samples["bytes"].to_numpy() / 1e6])
     return np.asarray(held_mb[np.searchsorted(sampled_ms, times_ms, side="right")], dtype=np.float64)
 
 
-def peak_mb(ran: Ran, switch: str) -> float:
-    """The most that ever waited in all ports of `switch`; exact, not sampled."""
+def peak_mb(ran: PacketRun, switch: str) -> float:
+    """The most MB ever queued in all ports of `switch`; exact, not sampled."""
     peaks = ran.tables["switches"].filter(pl.col("switch") == switch)["peak_bytes"].to_numpy()
     return float(peaks.max(initial=0)) / 1e6
 
 
-def completion_ms(ran: Ran) -> npt.NDArray[np.float64]:
-    """Of each message."""
+def completion_ms(ran: PacketRun) -> npt.NDArray[np.float64]:
+    """Completion times of each message, in ms."""
     return np.asarray(1e3 * ran.tables["flows"]["fct_s"].to_numpy(), dtype=np.float64)
 
 

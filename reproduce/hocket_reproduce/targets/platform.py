@@ -1,6 +1,7 @@
-"""HOTI'22's platform with training jobs as plans, and what R6 to R8 read out of their runs on packets.
+"""HOTI'22's platform with training jobs as plans, and the results that R6 to R8 take from their runs on
+packets.
 
-Congestion controls are those of `packets`, in the spelling of plans.
+Congestion controls are those of `packets`, spelled as in plans.
 """
 
 import os
@@ -36,20 +37,20 @@ OVERSUBSCRIBED = (
     "server share a switch with 1,600 Gbps and 25 ns to each; its PAUSE frames stand for NVLink's credits "
     "and are not counted."
 )
-"""Said with each target."""
+"""A note of each target."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """How collectives are done: the algorithm of All-Reduce on each level of the network, and how many of the
-    four chunks of §III-D are under way at once."""
+class Algorithm:
+    """§III-D's 1D or 2D: the algorithm of All-Reduce on each level of the network, and how many of the four
+    chunks are in flight at once."""
 
     name: str
     all_reduce: tuple[str, ...]
     in_flight: int
 
     def tables(self) -> Tables:
-        """`[jobs.collectives]`."""
+        """The plan's `[jobs.collectives]`."""
         return {
             "all_reduce": list(self.all_reduce),
             "chunks": packets.CHUNKS,
@@ -57,24 +58,24 @@ class Way:
         }
 
 
-ONE_D = Way("1D", ("direct",), 1)
-"""§III-D and §IV-C1: direct among all GPUs. There is one level only to be used, and a chunk waits for the
-messages of the one before."""
+ONE_D = Algorithm("1D", ("direct",), 1)
+"""§III-D and §IV-C1: direct among all GPUs. With one level there is nothing to pipeline, so a chunk waits for
+the messages of the previous one."""
 
-TWO_D = Way("2D", ("direct", "direct"), packets.CHUNKS)
-"""§III-D: reduce-scatter in the server, then across, then all-gather back, in a pipeline of chunks, so that
-both levels are in use at once."""
+TWO_D = Algorithm("2D", ("direct", "direct"), packets.CHUNKS)
+"""§III-D: reduce-scatter within the server, then across servers, then all-gather in reverse order; chunks are
+pipelined, so that both levels are in use at once."""
 
 IN_FLIGHT = (
     "Chunks: §III-D pipelines four of them to use all levels of the network at once, and §IV-C1 says of "
     "All-To-All that a chunk is issued in one burst and waits for its messages. So chunks run one after "
     "another on one level (All-To-All, 1D), and all at once on two (2D)."
 )
-"""Said where chunks matter."""
+"""A note of the targets that depend on chunks."""
 
 
 def fabric(racks: int) -> Tables:
-    """`[fabric]`: Table I with two servers in each rack."""
+    """The plan's `[fabric]`: Table I with two servers in each rack."""
     return {
         "clos": {
             "racks": racks,
@@ -86,12 +87,13 @@ def fabric(racks: int) -> Tables:
             "cables_per_spine": 1,
             "delay": "500 ns",
         },
+        # Table I: 200 GB/s in total, and 25 ns.
         "scale_up": {"rate": "1600 Gbps", "delay": "25 ns"},
     }
 
 
 def plan(control: Control, racks: int, jobs: Sequence[Tables]) -> Tables:
-    """`jobs` under `control` on `racks` racks; what a job says itself goes before."""
+    """`jobs` under `control` on `racks` racks; keys of a job override those of the control."""
     switch: Tables = {"buffer": "32 MiB", "scheduling": "round-robin"}
     if "marking" in control.model:
         switch["marking"] = [
@@ -114,19 +116,20 @@ def plan(control: Control, racks: int, jobs: Sequence[Tables]) -> Tables:
         "switch": switch,
         # Acknowledgements carry the marks, as in the paper's simulator.
         "host": {"mtu": format_bytes(packets.PAYLOAD_BYTES), "notification": "acks"},
+        # `outcome` reads neither flows nor operations.
         "run": {"engine": "packet", "record_flows": False, "record_operations": 0},
         "jobs": [{**governed, **job} for job in jobs],
     }
 
 
-def training_job(name: str, training: Tables, way: Way, **others: object) -> Tables:
-    """A job whose collectives are done in this `way`; one iteration unless `others` say more."""
-    return {"name": name, "training": training, "collectives": way.tables(), "iterations": 1, **others}
+def training_job(name: str, training: Tables, algorithm: Algorithm, **keys: object) -> Tables:
+    """A job of one iteration with the table `training` and collectives by `algorithm`; `keys` override."""
+    return {"name": name, "training": training, "collectives": algorithm.tables(), "iterations": 1, **keys}
 
 
 @dataclass(frozen=True)
 class JobTimes:
-    """Iterations of a job in ms, and what its GPUs computed of each on average."""
+    """Iterations of a job in ms, and the mean compute time of its GPUs in each."""
 
     iterations_ms: tuple[float, ...]
     compute_ms: tuple[float, ...]
@@ -138,14 +141,14 @@ class JobTimes:
 
     @property
     def exposed_ms(self) -> float:
-        """Communication that no compute hid, of the mean iteration."""
+        """Communication in ms that no compute hid, in the mean iteration: §III-E's exposed communication."""
         return self.iteration_ms - float(np.mean(self.compute_ms))
 
 
 @dataclass(frozen=True)
 class PlatformRun:
-    """What the targets compare. `pauses` are the PAUSE frames that ToRs and spines sent, `peak_mb` the most
-    that any of them held."""
+    """The results that the targets compare. `pauses` are the PAUSE frames that ToRs and spines sent,
+    `peak_mb` the most that any of them had queued."""
 
     jobs: Mapping[str, JobTimes]
     pauses: int
@@ -154,19 +157,19 @@ class PlatformRun:
 
     @property
     def alone(self) -> JobTimes:
-        """Of the only job."""
+        """Times of the run's only job."""
         (times,) = self.jobs.values()
         return times
 
 
 def outcome(run: Run) -> PlatformRun:
-    """What the tables of `run` say."""
+    """The results in the tables of `run`."""
     iterations = run.tables["iterations"]
     jobs = {
         job: JobTimes(*(_ms(iterations, job, column) for column in ("iteration_s", "compute_s")))
         for job in run.tables["jobs"]["job"]
     }
-    # PAUSE frames are counted where they arrive: at the port that is to stop.
+    # PAUSE frames are counted at the port that receives them. Those of NVSwitches stand for NVLink's credits.
     across = ~pl.col("link").str.contains("nvswitch")
     pauses = int(run.tables["ports"].filter(across)["pauses"].sum())
     peaks = run.tables["switches"].filter(~pl.col("switch").str.contains("nvswitch"))["peak_bytes"].to_numpy()
@@ -179,7 +182,7 @@ def _ms(iterations: pl.DataFrame, job: str, column: str) -> tuple[float, ...]:
 
 
 def measure(plans: Mapping[Key, Tables], progress: Progress) -> dict[Key, PlatformRun]:
-    """Runs `plans`, as many at once as there are processors, and returns their outcomes by key."""
+    """Runs `plans`, as many at once as there are processors; returns their results by key."""
     stopped = threading.Event()
     with ThreadPoolExecutor(max_workers=min(len(plans), os.cpu_count() or 1)) as pool:
         try:
@@ -188,16 +191,17 @@ def measure(plans: Mapping[Key, Tables], progress: Progress) -> dict[Key, Platfo
                 progress(f"{done} of {len(runs)} runs")
             return {key: run.result() for key, run in runs.items()}
         except BaseException:
+            # Also on Ctrl-C: the pool's exit waits for its threads, which only end early if told to.
             stopped.set()
             raise
 
 
 def _run(tables: Tables, stopped: threading.Event) -> PlatformRun:
-    def go_on(simulated_s: float, done: int, total: int | None) -> None:
+    def check_stopped(simulated_s: float, done: int, total: int | None) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
 
-    run = simulate(tables, progress=go_on)
+    run = simulate(tables, progress=check_stopped)
     if run.interrupted:
         raise KeyboardInterrupt
     return outcome(run)

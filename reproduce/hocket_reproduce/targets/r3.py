@@ -1,4 +1,4 @@
-"""R3: seven GPUs send to one under six congestion controls (HOTI'22 Fig 3)."""
+"""R3: an incast of seven GPUs under six congestion controls (HOTI'22 Fig 3)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Ran
+from hocket_reproduce.targets.packets import Control, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 GPUS = 8
@@ -18,17 +18,17 @@ BYTES_EACH = 10 * 10**6
 """§IV-A."""
 
 _SAMPLE_EVERY_PS = 1_000_000
-# What the other setting of the window does: HPCC's simulator ships with windows for all, its scripts give
-# them to DCTCP, HPCC and HPCC-PINT alone.
+# Each control with the other setting of the window, since the paper does not print its own: HPCC's simulator
+# ships with windows for all, and its scripts give them to DCTCP, HPCC and HPCC-PINT alone.
 _VARIANTS = tuple(
     packets.windowed(control) if control.window == "unlimited" else packets.unlimited(control)
     for control in packets.CONTROLS
 )
-# The ends of what the paper describes: a queue is small below this part of its peak, high above that one.
+# §IV-A has no numbers for small and long queues: below a tenth of the peak, and above half of it.
 _SMALL, _HIGH = 0.1, 0.5
-# Completion times this close are the same.
+# Completion times within 5% count as equal: §IV-A finds "similar performance" and prints no times.
 _TOGETHER = 0.05
-# More PAUSE frames than senders can send at the first build-up and a second one.
+# "A lot" of PAUSE frames (§IV-A1) is more than the first build-up of the queue and a second one can cause.
 _MANY = 100
 _WHY_PAUSES = {
     "TIMELY": "all seven send at line rate until the first delay over 50 µs comes back, and each then needs "
@@ -38,15 +38,15 @@ _WHY_PAUSES = {
 
 @dataclass(frozen=True)
 class Incast:
-    """A run, and what waited in the switch every microsecond."""
+    """A run, with the switch's queue sampled every microsecond."""
 
-    ran: Ran
+    ran: PacketRun
     times_ms: npt.NDArray[np.float64]
     queue_mb: npt.NDArray[np.float64]
 
     @property
     def last_ms(self) -> float:
-        """When the last of the seven messages was complete."""
+        """Completion time of the last of the seven messages, in ms."""
         return 1e3 * self.ran.ended_s
 
     @property
@@ -56,17 +56,18 @@ class Incast:
 
     @property
     def idle(self) -> float:
-        """The share of the time in which nothing waited for the link to GPU 0."""
+        """The share of the time in which nothing was queued for the link to GPU 0."""
+        # Less than one packet: a queue's sample may catch the packet that is on its way out.
         return float(np.mean(self.queue_mb < packets.PAYLOAD_BYTES / 1e6))
 
     @property
     def peak_mb(self) -> float:
-        """The longest queue."""
+        """The longest queue in MB."""
         return packets.peak_mb(self.ran, "switch")
 
     @property
     def later_mb(self) -> npt.NDArray[np.float64]:
-        """What waited in the second half of the run."""
+        """The queue in the second half of the run, after the first build-up and its correction."""
         return self.queue_mb[self.queue_mb.size // 2 :]
 
 
@@ -78,13 +79,13 @@ def measure(controls: Sequence[Control], bytes_each: int, progress: Progress) ->
     return {control.name: _sampled(each) for control, each in zip(controls, ran, strict=True)}
 
 
-def _sampled(ran: Ran) -> Incast:
+def _sampled(ran: PacketRun) -> Incast:
     times_ms = np.arange(0, 1e3 * ran.ended_s, _SAMPLE_EVERY_PS / 1e9)
     return Incast(ran, times_ms, packets.switch_queue_mb(ran, "switch", times_ms))
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """What the paper says of each policy, and what the other setting of its window does."""
+    """The paper's statements on each policy, and runs with the other setting of its window."""
     measured = measure((*packets.CONTROLS, *_VARIANTS), BYTES_EACH, progress)
     rows = (*_pause_rows(measured), *_queue_rows(measured), *_time_rows(measured), *_window_rows(measured))
     return Reproduction(
@@ -128,6 +129,7 @@ def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
     yield _statement(
         "PFC only: the queue stays high", stays > 0.8, f"{_lengths(pfc)}; high {stays:.0%} of it"
     )
+    # §IV-A2: "stabilised to be within a range", so neither empty nor near the overshoot.
     settled = _SMALL * dcqcn.peak_mb < float(dcqcn.later_mb.max()) < _HIGH * dcqcn.peak_mb
     yield _statement("DCQCN: overshoots, then stays within a range", settled, _lengths(dcqcn))
     yield _statement(
@@ -138,10 +140,11 @@ def _queue_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
     yield _statement("DCTCP without window: the same", _drains(free), _lengths(free))
     yield _statement("TIMELY: builds up, then becomes very low", _drains(timely), _lengths(timely))
     for name, each in (("HPCC", hpcc), ("HPCC-PINT", pint)):
-        yield _statement(f"{name}: as short as can be", _drains(each), _lengths(each))
+        yield _statement(f"{name}: minimal queue", _drains(each), _lengths(each))
 
 
 def _drains(run: Incast) -> bool:
+    # The median: a queue that oscillates and is mostly empty drains, whatever its later peaks.
     return float(np.median(run.later_mb)) < _SMALL * run.peak_mb
 
 
@@ -179,8 +182,7 @@ def _time_rows(measured: Mapping[str, Incast]) -> Iterator[Row]:
         "the others finish together",
         spread < _TOGETHER,
         f"within {spread:.0%} of each other, {max(tuned.values()) / min(tuned.values()) - 1:.0%} without "
-        f"DCQCN: "
-        "HPCC carries 42 bytes more per packet and aims at 95% of the link",
+        "DCQCN: HPCC carries 42 bytes more per packet and aims at 95% of the link",
     )
 
 
@@ -210,6 +212,7 @@ def _figure(measured: Mapping[str, Incast]) -> Figure:
             )
         )
         longest = max(runs, key=lambda run: run.times_ms.size)
+        # A run that ended has an empty queue, so the shorter of the two is padded with zeros.
         lines = {
             name: np.pad(run.queue_mb, (0, longest.times_ms.size - run.times_ms.size))
             for name, run in zip(("no window", "window"), runs, strict=True)

@@ -9,39 +9,38 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Ran
+from hocket_reproduce.targets.packets import Control, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 SIZES = ((8, 10 * 10**6), (128, 128 * 10**6))
 """§IV-B: GPUs, and bytes per collective."""
 
 _SAMPLES = 500
-# Completion times this close are the same.
+# Completion times within 5% count as equal, as in R3; §IV-B has "similar completion times" without numbers.
 _ALIKE = 0.05
-# A queue that never exceeds this much per port is flat: that is what one window holds, and a twelfth of the
-# length from which on DCQCN marks.
+# A flat queue never exceeds this per port: one window, a twelfth of the length from which DCQCN marks.
 _FLAT_BYTES = 52_000
 
 
 @dataclass(frozen=True)
 class Collectives:
-    """A direct All-Reduce; its first half, the reduce-scatter, sends what an All-To-All does."""
+    """A direct All-Reduce; its first half, the reduce-scatter, sends the same messages as an All-To-All."""
 
-    ran: Ran
+    ran: PacketRun
 
     @property
     def all_to_all_ms(self) -> float:
-        """When the first half was complete."""
+        """Completion time of the first half, in ms."""
         return 1e3 * self.ran.step_ends_s[0]
 
     @property
     def all_reduce_ms(self) -> float:
-        """When all was complete."""
+        """Completion time of both halves, in ms."""
         return 1e3 * self.ran.ended_s
 
     @property
     def longest_port_bytes(self) -> int:
-        """The most that ever waited at one port of the switch."""
+        """The longest queue that any port of the switch ever had."""
         return int(self.ran.tables["ports"]["peak_bytes"].to_numpy().max())
 
 
@@ -63,10 +62,11 @@ def measure(
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Queues, PAUSE frames and completion times; and what the order of sending has to do with them."""
+    """Queues, PAUSE frames and completion times, and the effect of the order of sending on the queues."""
     measured = {gpus: measure(gpus, data, packets.CONTROLS, progress) for gpus, data in SIZES}
     unrotated = {}
     for gpus, data in SIZES:
+        # Only exact peaks and ends are taken from these runs: a sample per millisecond is enough.
         steps = [packets.all_to_all(gpus, data, rotated=False)]
         (unrotated[gpus],) = packets.run_steps(
             packets.one_switch(gpus), [packets.PFC_ONLY], steps, 10**9, lambda _: progress("another order")
@@ -79,8 +79,7 @@ def reproduce(progress: Progress) -> Reproduction:
             packets.peak_mb(unrotated[gpus], "switch"),
             "MB",
             f"{packets.peak_mb(runs['PFC only'].ran, 'switch'):.2f} MB when each GPU starts with the next "
-            f"one; "
-            f"the last ends after {1e3 * unrotated[gpus].ended_s:.3f} ms, "
+            f"one; the last ends after {1e3 * unrotated[gpus].ended_s:.3f} ms, "
             f"{runs['PFC only'].all_to_all_ms:.3f} ms when each starts with the next one",
         )
         for gpus, runs in measured.items()
@@ -95,10 +94,8 @@ def reproduce(progress: Progress) -> Reproduction:
             "direct: a reduce-scatter, then an all-gather once that is complete, in each of which every "
             f"GPU sends 1/N of the data to every other one. {packets.PARAMETERS}",
             "Each GPU's NIC serves its messages in turn, packet by packet, and starts with the one to the "
-            "next "
-            "GPU: no two GPUs ever send to the same one at once. The flat queues come from that order, not "
-            "from "
-            "any policy; the last rows have the other order.",
+            "next GPU: no two GPUs ever send to the same one at once. The flat queues come from that order, "
+            "not from any policy; the last rows have the other order.",
         ),
     )
 

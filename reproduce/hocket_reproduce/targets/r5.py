@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.queues import QueuePanel, queues_figure
 from hocket_reproduce.targets import packets
-from hocket_reproduce.targets.packets import Control, Network, Ran
+from hocket_reproduce.targets.packets import Control, Network, PacketRun
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 GPUS = 128
@@ -21,30 +21,34 @@ RACKS = GPUS // packets.GPUS_PER_RACK
 _SAMPLE_EVERY_PS = 10_000_000
 _SHOWN_SPINES = ("spine 0", "spine 1", "spine 2")
 _SHOWN_TOR = "tor 0"
-# Parts of the longest queue: above the one it is in a peak, until it is below the other.
+# Parts of the longest queue: a peak begins above the first and ends below the second. With one threshold a
+# queue that oscillates around it would count as many peaks.
 _PEAK, _VALLEY = 0.1, 0.01
-# Switches whose longest queues differ by less are alike; completion times, too, by this much.
+# Longest queues and completion times within 10% count as alike: the paper prints no numbers.
 _ALIKE = 1.1
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A network, and what it is called."""
+    """A network with the name that rows give it."""
 
     name: str
     network: Network
 
 
 def shapes(racks: int, gpus_per_rack: int, spines: int) -> tuple[Shape, Shape]:
-    """Table I and §III-B cannot both hold with two servers per rack: with one cable of 200 Gbps between each
-    ToR and each of eight spines, 16 GPUs share 8 cables; without over-subscription there are two."""
+    """The networks of §III-B (no over-subscription: two cables of 200 Gbps between each ToR and each spine)
+    and of Table I (200 Gbps in total, so one cable, and 16 GPUs share eight): with two servers per rack they
+    contradict each other."""
     return (
         Shape("1:1", packets.clos(racks, gpus_per_rack, spines, 2)),
         Shape("2:1", packets.clos(racks, gpus_per_rack, spines, 1)),
     )
 
 
-def measure(shape: Shape, data_bytes: int, controls: Sequence[Control], progress: Progress) -> dict[str, Ran]:
+def measure(
+    shape: Shape, data_bytes: int, controls: Sequence[Control], progress: Progress
+) -> dict[str, PacketRun]:
     """All-To-All in four chunks under each of `controls`, by name."""
     chunk = packets.all_to_all(shape.network.gpus, data_bytes // packets.CHUNKS)
     ran = packets.run_steps(
@@ -58,8 +62,7 @@ def measure(shape: Shape, data_bytes: int, controls: Sequence[Control], progress
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Queues of ToRs and spines, PAUSE frames and completion times on both networks that the paper may "
-    "mean."""
+    """Queues of ToRs and spines, PAUSE frames and completion times on both of the paper's networks."""
     both = shapes(RACKS, packets.GPUS_PER_RACK, packets.SPINES)
     measured = {shape.name: measure(shape, DATA_BYTES, packets.CONTROLS, progress) for shape in both}
     rows = [row for name, runs in measured.items() for row in _rows(name, runs, RACKS, packets.SPINES)]
@@ -84,7 +87,7 @@ def reproduce(progress: Progress) -> Reproduction:
 
 
 def peaks(queue_mb: npt.NDArray[np.float64]) -> int:
-    """How often a queue rises above a tenth of its longest from next to nothing."""
+    """The number of times that a queue rises above a tenth of its longest, from below a hundredth."""
     longest = queue_mb.max(initial=0.0)
     found, is_low = 0, True
     for length in queue_mb:
@@ -95,9 +98,10 @@ def peaks(queue_mb: npt.NDArray[np.float64]) -> int:
     return found
 
 
-def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Iterator[Row]:
+def _rows(shape: str, runs: Mapping[str, PacketRun], racks: int, spines: int) -> Iterator[Row]:
     for name, ran in runs.items():
         times_ms = _times_ms(ran)
+        # Fig 6 shows one ToR, Fig 5 three spines.
         tor = packets.switch_queue_mb(ran, _SHOWN_TOR, times_ms)
         by_chunk = _by_chunk(ran, times_ms, tor)
         found = {
@@ -140,7 +144,7 @@ def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Itera
         "; ".join(f"{name} {time:.2f} ms" for name, time in ended_ms.items()),
     )
     yield Row(
-        f"{shape}: the others take alike",
+        f"{shape}: the others take equally long",
         "yes",
         "yes" if alike < _ALIKE else "no",
         "",
@@ -157,28 +161,30 @@ def _rows(shape: str, runs: Mapping[str, Ran], racks: int, spines: int) -> Itera
     )
 
 
-def _hops(measured: Mapping[str, Mapping[str, Ran]]) -> float:
+def _hops(measured: Mapping[str, Mapping[str, PacketRun]]) -> float:
     return float(
         np.mean([ran.counters["packet_hops"] for runs in measured.values() for ran in runs.values()])
     )
 
 
-def _cpu_times(measured: Mapping[str, Mapping[str, Ran]]) -> str:
+def _cpu_times(measured: Mapping[str, Mapping[str, PacketRun]]) -> str:
     times_s = [ran.cpu_s for runs in measured.values() for ran in runs.values()]
     return f"{min(times_s):.0f} to {max(times_s):.0f}"
 
 
-def _times_ms(ran: Ran) -> npt.NDArray[np.float64]:
+def _times_ms(ran: PacketRun) -> npt.NDArray[np.float64]:
     return np.arange(0, 1e3 * ran.ended_s, _SAMPLE_EVERY_PS / 1e9)
 
 
-def _by_chunk(ran: Ran, times_ms: npt.NDArray[np.float64], queue_mb: npt.NDArray[np.float64]) -> list[float]:
-    """The longest queue while each chunk was under way."""
+def _by_chunk(
+    ran: PacketRun, times_ms: npt.NDArray[np.float64], queue_mb: npt.NDArray[np.float64]
+) -> list[float]:
+    """The longest queue during each chunk."""
     ends = np.searchsorted(times_ms, [1e3 * end_s for end_s in ran.step_ends_s[:-1]])
     return [float(part.max(initial=0.0)) for part in np.split(queue_mb, ends)]
 
 
-def _figure(measured: Mapping[str, Mapping[str, Ran]]) -> Figure:
+def _figure(measured: Mapping[str, Mapping[str, PacketRun]]) -> Figure:
     panels = []
     for control in packets.CONTROLS:
         for shape, runs in measured.items():

@@ -12,8 +12,8 @@ from hocket_reproduce.targets.packets import Control
 from hocket_reproduce.targets.platform import (
     ONE_D,
     TWO_D,
+    Algorithm,
     PlatformRun,
-    Way,
 )
 from hocket_reproduce.targets.setting import Tables
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
@@ -22,19 +22,20 @@ RACKS = 8
 """§IV-D: 128 GPUs."""
 
 MODEL = "DLRM (HOTI'22)"
-WAYS = (ONE_D, TWO_D)
+ALGORITHMS = (ONE_D, TWO_D)
 
 _SPREAD = 0.04
 """§IV-D: less than 4% between all policies."""
 
-# Iterations this close are equally good: of all policies, the paper has less than 4%.
+# Iterations within 1% count as equally good: all policies of the paper are within 4%.
 _EQUAL = 1.01
-# Below this part of the other it is much better.
+# "Much better" (§IV-D) has no number: a fifth less time.
 _MUCH = 0.8
 
 GPUS: Mapping[str, Tables] = {
     "V100": {},
     "an A100": {"training": {"model": MODEL, "gpu": "A100"}},
+    # Not in the catalogue of GPUs: all ranks of a V100 compute at half the speed.
     "a GPU half as fast as a V100": {
         "stragglers": [
             {"rank": rank, "slowdown": 2.0}
@@ -42,32 +43,33 @@ GPUS: Mapping[str, Tables] = {
         ]
     },
 }
-"""What computes, and what a job says for it: the paper profiled a V100 and prints no times."""
+"""GPUs with the keys of a job that select them: the paper profiled a V100 and prints no times."""
 
 Measured = Mapping[tuple[str, str], PlatformRun]
-"""Runs by way and congestion control."""
+"""Runs by algorithm and congestion control."""
 
 
-def job(way: Way, **others: object) -> Tables:
-    """An iteration of the model with its collectives done in this `way`."""
-    return platform.training_job("dlrm", {"model": MODEL}, way, **others)
+def job(algorithm: Algorithm, **keys: object) -> Tables:
+    """One iteration of the model with `algorithm` for its collectives."""
+    return platform.training_job("dlrm", {"model": MODEL}, algorithm, **keys)
 
 
 def measure(
-    ways: Sequence[Way], controls: Sequence[Control], progress: Progress, **others: object
+    algorithms: Sequence[Algorithm], controls: Sequence[Control], progress: Progress, **keys: object
 ) -> dict[tuple[str, str], PlatformRun]:
-    """The model in each of `ways` under each of `controls`; `others` are further keys of the job."""
+    """The model in each of `algorithms` under each of `controls`; `keys` are further keys of the job."""
     plans = {
-        (way.name, control.name): platform.plan(control, RACKS, [{**job(way), **others}])
-        for way in ways
+        (algorithm.name, control.name): platform.plan(control, RACKS, [{**job(algorithm), **keys}])
+        for algorithm in algorithms
         for control in controls
     }
     return platform.measure(plans, progress)
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """What §IV-D says of Fig 10, each iteration, and what other compute times would change."""
-    measured = measure(WAYS, packets.CONTROLS, progress)
+    """§IV-D's statements on Fig 10, each iteration, and the effect of other compute times."""
+    measured = measure(ALGORITHMS, packets.CONTROLS, progress)
+    # The paper's best and worst policy (§IV-D).
     ends = (packets.PFC_ONLY, packets.HPCC)
     elsewhere = {
         gpu: measure([TWO_D], ends, _on(gpu, progress), **keys) for gpu, keys in GPUS.items() if keys
@@ -93,7 +95,7 @@ def _on(gpu: str, progress: Progress) -> Progress:
 
 
 def volumes() -> Iterator[Row]:
-    """What an iteration exchanges, in the paper and in the catalogue."""
+    """The bytes that an iteration exchanges, in the paper and in the catalogue."""
     (program,) = workload(MODEL, gpus=2).programs
     for kind, name, paper, comment in (
         ("all-reduce", "All-Reduce", 109.5, "the paper's MB are of 2^20 bytes"),
@@ -105,10 +107,10 @@ def volumes() -> Iterator[Row]:
 
 def rows(measured: Measured) -> Iterator[Row]:
     """The statements of §IV-D, then what was measured."""
-    ways = list(dict.fromkeys(way for way, _ in measured))
+    algorithms = list(dict.fromkeys(algorithm for algorithm, _ in measured))
     controls = list(dict.fromkeys(control for _, control in measured))
-    for way in ways:
-        yield from _statements(way, {control: measured[way, control] for control in controls})
+    for algorithm in algorithms:
+        yield from _statements(algorithm, {control: measured[algorithm, control] for control in controls})
     ratios = [
         measured["1D", control].alone.iteration_ms / measured["2D", control].alone.iteration_ms
         for control in controls
@@ -120,10 +122,10 @@ def rows(measured: Measured) -> Iterator[Row]:
         "",
         f"{min(ratios):.2f} to {max(ratios):.2f} times as fast",
     )
-    for (way, control), ran in measured.items():
+    for (algorithm, control), ran in measured.items():
         times = ran.alone
         yield Row(
-            f"{way}, {control}: iteration",
+            f"{algorithm}, {control}: iteration",
             None,
             times.iteration_ms,
             "ms",
@@ -132,7 +134,7 @@ def rows(measured: Measured) -> Iterator[Row]:
         )
 
 
-def _statements(way: str, runs: Mapping[str, PlatformRun]) -> Iterator[Row]:
+def _statements(algorithm: str, runs: Mapping[str, PlatformRun]) -> Iterator[Row]:
     times_ms = {control: ran.alone.iteration_ms for control, ran in runs.items()}
     shown = "; ".join(f"{control} {time:.2f} ms" for control, time in times_ms.items())
     best = min(times_ms.values())
@@ -140,16 +142,16 @@ def _statements(way: str, runs: Mapping[str, PlatformRun]) -> Iterator[Row]:
     spread = times_ms[worst] / best - 1
     others = [time for control, time in times_ms.items() if control != packets.HPCC.name]
     yield Row(
-        f"{way}: less than 4% between policies",
+        f"{algorithm}: less than 4% between policies",
         "yes",
         "yes" if spread < _SPREAD else "no",
         "",
         f"{spread:.1%}; {max(others) / best - 1:.1%} without HPCC: all of it in exposed communication",
     )
-    yield Row(f"{way}: the worst policy", packets.HPCC.name, worst, "", shown)
+    yield Row(f"{algorithm}: the worst policy", packets.HPCC.name, worst, "", shown)
     only = packets.PFC_ONLY.name
     yield Row(
-        f"{way}: PFC only is among the best",
+        f"{algorithm}: PFC only is among the best",
         "yes",
         "yes" if times_ms[only] <= _EQUAL * best else "no",
         "",
@@ -158,7 +160,7 @@ def _statements(way: str, runs: Mapping[str, PlatformRun]) -> Iterator[Row]:
 
 
 def rows_of_gpus(measured: Measured, elsewhere: Mapping[str, Measured]) -> Iterator[Row]:
-    """How far the policy matters, and the algorithm, where computing takes another time."""
+    """HPCC against PFC alone on each of `GPUS`: shorter compute exposes more communication."""
     only, hpcc = packets.PFC_ONLY.name, packets.HPCC.name
     for gpu, runs in {next(iter(GPUS)): measured, **elsewhere}.items():
         fast, slow = runs[TWO_D.name, only].alone, runs[TWO_D.name, hpcc].alone
@@ -175,11 +177,11 @@ def rows_of_gpus(measured: Measured, elsewhere: Mapping[str, Measured]) -> Itera
 def panels(measured: Measured) -> list[StackedBars]:
     """Fig 10: an iteration under each policy, 1D and 2D."""
     found = []
-    for way in WAYS:
-        runs = {control: ran.alone for (its, control), ran in measured.items() if its == way.name}
+    for algorithm in ALGORITHMS:
+        runs = {control: ran.alone for (name, control), ran in measured.items() if name == algorithm.name}
         found.append(
             StackedBars(
-                way.name,
+                algorithm.name,
                 "iteration (ms)",
                 list(runs),
                 {

@@ -1,4 +1,4 @@
-"""R8: windows set once from the pattern, alone and with two jobs: what HOTI'22 §IV-E and §VI leave open."""
+"""R8: windows set once from the pattern, for one job and for two: HOTI'22's future work (§IV-E, §VI)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ from hocket_reproduce.targets import (
 from hocket_reproduce.targets.platform import (
     STATIC,
     TWO_D,
+    Algorithm,
     PlatformRun,
-    Way,
 )
 from hocket_reproduce.targets.setting import Tables, in_time
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 RACKS = 8
 ITERATIONS = 2
-"""Of two jobs: few enough for packets of 1,000 bytes."""
+"""Per job of a pair. Few, as packets of 1,000 bytes make runs of minutes."""
 
 CONTROLS = (packets.PFC_ONLY, STATIC)
 
 Measured = Mapping[tuple[str, str], PlatformRun]
-"""Outcomes by case and congestion control."""
+"""Results by case and congestion control."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Case:
 
 
 def alone(size: str) -> tuple[Case, ...]:
-    """The collectives of R6 with `size`, and DLRM."""
+    """Cases with one job: the collectives of R6 with `size`, and DLRM."""
     collectives = (Case(case.name, [case.job(size)]) for case in r6.CASES)
     return (*collectives, Case(f"DLRM {TWO_D.name}", [r7.job(TWO_D)]))
 
@@ -51,15 +51,15 @@ def half(racks: int, which: int) -> list[str]:
     return [f"s{platform.SERVERS_PER_RACK * rack + which}" for rack in range(racks)]
 
 
-def dlrm_on_half(name: str, way: Way, racks: int, which: int, **others: object) -> Tables:
-    """DLRM on one server of each rack."""
+def dlrm_on_half(name: str, algorithm: Algorithm, racks: int, which: int, **keys: object) -> Tables:
+    """DLRM on one server of each rack; see `half`."""
     placed = {"placement": half(racks, which), "iterations": ITERATIONS}
-    return r7.job(way, **placed, **others) | {"name": name}
+    return r7.job(algorithm, **placed, **keys) | {"name": name}
 
 
 def pairs(racks: int, size: str, shift_ms: float) -> tuple[Case, ...]:
-    """Two jobs whose servers take turns in the racks, so that they share all links between racks: two DLRMs,
-    and DLRM beside All-Reduces of `size` that follow each other; the second job starts at once, or `shift_ms`
+    """Two jobs with one server of each rack each, so that they share all links between racks: two DLRMs, and
+    DLRM beside consecutive All-Reduces of `size`. The second job starts with the first, or `shift_ms`
     later."""
     first = dlrm_on_half("DLRM", TWO_D, racks, 0)
     second = dlrm_on_half("second DLRM", TWO_D, racks, 1)
@@ -89,6 +89,7 @@ def measure(cases: Sequence[Case], racks: int, progress: Progress) -> dict[tuple
 
 def measure_pairs(racks: int, size: str, progress: Progress) -> dict[tuple[str, str], PlatformRun]:
     """One DLRM on half of the servers, then `pairs`, shifted by half of that job's iteration."""
+    # Half an iteration puts the exposed communication of one DLRM into the compute of the other.
     one = measure([Case("one DLRM on half", [dlrm_on_half("DLRM", TWO_D, racks, 0)])], racks, progress)
     shift_ms = one["one DLRM on half", packets.PFC_ONLY.name].alone.iteration_ms / 2
     return one | measure(pairs(racks, size, shift_ms), racks, lambda doing: progress(f"two jobs: {doing}"))
@@ -105,13 +106,13 @@ def reproduce(progress: Progress) -> Reproduction:
         tuple(rows(measured)),
         partial(_figure, measured),
         (
-            "The paper asks for windows that are set once from the repeating pattern and prevent PAUSE "
-            "frames, and so deadlocks, at the speed of PFC alone; and it asks how several jobs share the "
-            "network. Here a window is the largest with which no buffer can fill up to a PAUSE frame, "
+            "The paper proposes windows that are set once from the repeating pattern and prevent PAUSE "
+            "frames, and so deadlocks, at the speed of PFC alone, and leaves open how several jobs share "
+            "the network. Here a window is the largest with which no buffer can fill up to a PAUSE frame, "
             "whichever flows coincide: each pattern of a job (the collectives of one kind and "
             "communicator) has an equal part of each buffer, and each of its queue pairs an equal part of "
             "that.",
-            said(by_itself),
+            note_on_single_jobs(by_itself),
             "Alone: 128 GPUs, as in R6 and R7. Two jobs: 64 GPUs each, with one server of each rack, so "
             f"that they share the links between racks but no NIC, both in 2D, {ITERATIONS} iterations of "
             "each, averaged; shifted: the second one starts later by half an iteration of DLRM alone.",
@@ -121,8 +122,8 @@ def reproduce(progress: Progress) -> Reproduction:
     )
 
 
-def said(by_itself: Measured) -> str:
-    """What static windows did to jobs that have the network to themselves, in a sentence."""
+def note_on_single_jobs(by_itself: Measured) -> str:
+    """A note on the effect of static windows on jobs that have the network to themselves."""
     pauses = sum(ran.pauses for (_, control), ran in by_itself.items() if control == STATIC.name)
     longer = [
         by_itself[case, STATIC.name].alone.iteration_ms / ran.alone.iteration_ms - 1

@@ -1,4 +1,4 @@
-"""Reproductions as a table on the terminal, as JSON, and as sections of the pages in docs/validation/."""
+"""Reproductions as tables on the terminal, as JSON, and as sections of the pages in docs/validation/."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +17,17 @@ BEGIN = "<!-- results: made by `hocket reproduce --all --write docs/validation.m
 END = "<!-- end of results -->"
 
 PICTURED = ("H2", "H3", "H6", "H7", "C2", "C4", "C9", "C21")
-"""Targets whose figure is kept beside the page of their section: they take seconds, and it is small."""
+"""Targets whose figure is part of their page: they take seconds, and the figures are small."""
 
-# Half a pixel: nobody sees it, and the distribution of 1,000 iterations has a quarter of the points.
+# Half a pixel is invisible, and leaves a quarter of the points of a distribution of 1,000 iterations.
 _SIMPLIFIED_PX = 0.5
 
-# Written without a space; so is no unit at all.
+# Units written without a space; an empty unit needs none either.
 _CLOSE_UNITS = ("°", "%", "×", "")
 
 
 def print_reproduction(reproduction: Reproduction) -> None:
-    """Prints the rows with the paper's values beside ours, and what was assumed."""
+    """Prints the rows with the paper's values beside ours, then the notes."""
     out.print(f"[bold]{escape(reproduction.id)}  {escape(reproduction.title)}[/bold]")
     rows = (
         (
@@ -49,7 +49,7 @@ def print_reproduction(reproduction: Reproduction) -> None:
 
 
 def as_json(reproductions: Sequence[Reproduction]) -> list[dict[str, Any]]:
-    """The same rows as JSON takes them; `difference` is relative, `null` where there is none."""
+    """`reproductions` as JSON; `difference` is relative, `null` if there is none."""
     return [
         {
             "id": each.id,
@@ -73,14 +73,16 @@ def as_json(reproductions: Sequence[Reproduction]) -> list[dict[str, Any]]:
 
 
 def write_validation(overview: Path, reproductions: Sequence[Reproduction]) -> None:
-    """Puts `reproductions` into the pages behind `overview`, between their two markers, with their figures.
+    """Writes `reproductions` between the two markers of the pages behind `overview`, and their figures beside
+    them.
 
-    A target that stands there already is replaced, others stay. Raises `InputError` if a page cannot be read
-    or written, or lacks a marker.
+    The section of a target that is already there is replaced; others are kept. Raises `InputError` if a page
+    cannot be read or written, or lacks a marker.
     """
     for page in dict.fromkeys(page_of(overview, each.id) for each in reproductions):
         new = [each for each in reproductions if page_of(overview, each.id) == page]
 
+        # `new` as a default, so that each page gets its own value and not the loop's last.
         def renewed(results: str, new: Sequence[Reproduction] = new) -> str:
             sections = _sections(results) | {each.id: markdown(each) for each in new}
             ordered = [sections[name] for name in TARGETS if name in sections]
@@ -117,6 +119,7 @@ def markdown(reproduction: Reproduction) -> str:
             _difference(row),
             row.comment,
         )
+        # A vertical bar in a text would end its cell.
         lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     notes = [f"- {note}" for note in reproduction.notes]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])

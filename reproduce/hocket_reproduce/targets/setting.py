@@ -14,16 +14,16 @@ CAPACITY = "50 Gbps"
 """NSDI'24 §5.1 and HotNets'22 §2: NICs of 50 Gbps; the catalogue is calibrated against such a link."""
 
 NIC = CAPACITY
-"""What jobs of the catalogue send with, whatever the link that they share carries."""
+"""The NIC rate of catalogue jobs, whatever the capacity of the link that they share."""
 
 CONTENDED_CAPACITY = "42 Gbps"
-"""What two DCQCN jobs carried together when sharing a link of 50 Gbps: 21 Gbps each, HotNets'22 Fig 1b."""
+"""Goodput of two DCQCN jobs that share a link of 50 Gbps: 21 Gbps each, HotNets'22 Fig 1b."""
 
 ITERATIONS = 1_000
 """HotNets'22 §2 and NSDI'24 §2.2 run each job for 1,000 iterations."""
 
 JITTER = 0.01
-"""Standard deviation of compute times; no paper gives one. 1% is what plans tolerate by default."""
+"""Relative standard deviation of compute times. No paper gives one; 1% is the default tolerance of plans."""
 
 WORKERS = 2
 """HotNets'22 Fig 1: two workers per job; NSDI'24 Table 2 does not say."""
@@ -61,7 +61,7 @@ def link_plan(
     rates_until: str = "0 s",
     priority_queues: int = 8,
 ) -> Tables:
-    """A plan of `jobs` on one link, whose rates are recorded until `rates_until`."""
+    """A plan of `jobs` on one link; rates are recorded until `rates_until`."""
     return {
         "name": name,
         "seed": SEED,
@@ -76,14 +76,14 @@ def link_plan(
 
 
 def each_with(jobs: Sequence[Tables], **policy: object) -> list[Tables]:
-    """`jobs`, all with the same further keys."""
+    """`jobs`, each with the keys `policy` added."""
     return [{**job, **policy} for job in jobs]
 
 
 def shifted(
     jobs: Sequence[Tables], time_shifts_s: Mapping[str, float], *, readjust: bool = False
 ) -> list[Tables]:
-    """`jobs` with their time-shifts, kept by the agent of NSDI'24 §5.7 if `readjust`."""
+    """`jobs` with their time-shifts; if `readjust`, the agent of NSDI'24 §5.7 keeps them in their slots."""
     return [{**job, "time_shift": in_time(time_shifts_s[job["name"]]), "readjust": readjust} for job in jobs]
 
 

@@ -1,4 +1,4 @@
-"""What a reproduction consists of: rows that hold the paper's value beside ours, a figure, and a verdict."""
+"""The parts of a reproduction: rows with the paper's value beside ours, a figure, and a verdict."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,18 +7,18 @@ from typing import Literal, TypeAlias
 from matplotlib.figure import Figure
 
 NOTABLE_DIFFERENCE = 0.10
-"""A row that differs from the paper by more than this says why."""
+"""A row that differs from the paper by more than this must give the reason in its comment."""
 
 Progress: TypeAlias = Callable[[str], object]
-"""Called with a sentence whenever a reproduction starts on something."""
+"""Called with a short description of each step of a reproduction as it starts."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity as the paper gives it, and as we find it.
+    """One quantity: the paper's value and ours.
 
-    `paper` is `None` where the paper gives no value. `comment` says what ours rests on, and why it differs
-    where it differs notably.
+    `paper` is `None` if the paper gives no value. `comment` explains how ours came about, and every notable
+    difference.
 
     >>> Row("score", 0.8, 0.9).difference
     0.125
@@ -32,14 +32,15 @@ class Row:
 
     @property
     def difference(self) -> float | None:
-        """Ours relative to the paper's, minus 1, rounded to 1/1,000; `None` unless both are numbers."""
+        """Ours ÷ the paper's − 1, rounded to 1/1,000; `None` for words, or if the paper's is 0."""
         if isinstance(self.paper, str) or isinstance(self.ours, str) or not self.paper:
             return None
+        # Rounded as printed: a row cannot show +10.0% and count as notable.
         return round(self.ours / self.paper - 1, 3)
 
     @property
     def differs(self) -> bool:
-        """Whether ours is more than 10% away from the paper's, or another word than the paper's."""
+        """Whether the difference is notable: above 10%, or another word than the paper's."""
         if isinstance(self.paper, str) and isinstance(self.ours, str):
             return self.paper != self.ours
         return abs(self.difference or 0.0) > NOTABLE_DIFFERENCE
@@ -47,9 +48,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A target that was rerun; `figure` draws it, `notes` say which parameters were used and from where.
+    """The results of a target; `figure` draws them, `notes` give the parameters with their sources.
 
-    `columns` are what a row's `paper` and `ours` are, where they are something else.
+    `columns` are the headings of a row's `paper` and `ours`, which targets without a paper replace.
     """
 
     id: str
@@ -61,23 +62,23 @@ class Reproduction:
 
 
 Verdict: TypeAlias = Literal["reproduced", "same conclusion", "differs"]
-"""*Reproduced*: no row differs notably. *Same conclusion*: our rows show what the paper concludes, but single
-values differ, or the paper gives none. *Differs*: they do not show some of what it concludes."""
+"""*Reproduced*: no row differs notably. *Same conclusion*: our rows support the paper's conclusion, but
+single values differ, or the paper gives none. *Differs*: they do not support some of it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is claimed, what we find, and the verdict: a line of the table in docs/validation.md.
+    """The claim, our result and the verdict: a line of the table in docs/validation.md.
 
-    `found` and `why` quote rows, so that they cannot contradict them: `hocket_reproduce.overview` replaces
-    what stands in braces. `{name}` is our value in the row of that name, `{±name}` its difference and
-    `{#name}` how many rows do not differ notably. In a name `*` is any text without a comma; of several rows
-    that fit, the lowest and the highest value and the largest difference are given. `why` says in about ten
-    words why a target differs; other verdicts have none.
+    `result` and `why` quote rows in braces, which `hocket_reproduce.overview` fills in, so that they cannot
+    contradict them. `{name}` is our value in the row of that name, `{±name}` its difference and `{#name}` the
+    number of rows that do not differ notably. In a name `*` is any text without a comma; if several rows
+    match, their lowest and highest value and their largest difference are given. `why` gives the reason for
+    `differs` in about ten words, and is empty for other verdicts.
     """
 
     claim: str
-    found: str
+    result: str
     verdict: Verdict
     why: str = ""
 
@@ -86,7 +87,7 @@ class Finding:
 class Target:
     """A figure or a table of a paper that can be rerun; `id` is its name in docs/validation.md.
 
-    One that `takes_minutes` is not among those that tests rerun: they run its parts at a smaller size.
+    Tests do not rerun a target that `takes_minutes`, but its parts at a smaller size.
     """
 
     id: str
@@ -94,4 +95,4 @@ class Target:
     run: Callable[[Progress], Reproduction]
     takes_minutes: bool = False
     missing: Callable[[], Sequence[str]] = tuple
-    """What this machine lacks for it, as sentences."""
+    """Requirements that this machine lacks, as sentences."""

@@ -1,8 +1,8 @@
-"""The testbed of HotNets'22 and NSDI'24 on the packet engine: jobs on two hosts each, which meet on one link
-of 50 Gbps under DCQCN.
+"""The testbed of HotNets'22 and NSDI'24 on the packet engine: jobs on two hosts each, which share one link of
+50 Gbps under DCQCN.
 
-What the papers do not print is what plans have by default: marking from 200 to 800 KB at 50 Gbps, packets of
-4,096 bytes, CNPs at most every 4 µs.
+Parameters that the papers do not print are the defaults of plans: marking from 200 to 800 KB at 50 Gbps,
+packets of 4,096 bytes, CNPs at most every 4 µs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from hocket.results import Run
 from hocket_reproduce.targets.setting import SEED, Tables, link_plan
 
 ITERATIONS = 20
-"""What a packet-level run of seconds has room for; the flow engine's have 1,000."""
+"""Few enough for packet-level runs of seconds; runs of the flow engine have 1,000."""
 
 T_US = 125
 T_AGGRESSIVE_US = 100
-"""HotNets'22 §2: the rate-increase timer T of both jobs, and of J1 where it is more aggressive."""
+"""HotNets'22 §2: the rate-increase timer T of both jobs, and of J1 in the unfair scenario."""
 
 _LINK = "link"
 
@@ -29,7 +29,7 @@ def dcqcn(timer_us: int = T_US, **parameters: object) -> Tables:
 
 
 def with_timers(jobs: Sequence[Tables], timers_us: Sequence[int], **parameters: object) -> list[Tables]:
-    """`jobs`, each with its own T and further parameters of DCQCN that all have."""
+    """`jobs` under DCQCN, each with its T of `timers_us` and all with the further `parameters`."""
     return [
         {**job, "congestion": dcqcn(timer_us, **parameters)}
         for job, timer_us in zip(jobs, timers_us, strict=True)
@@ -48,8 +48,8 @@ def run_packets(
 ) -> Run:
     """Runs `jobs` on the packet engine; a job that names no congestion control has `dcqcn()`.
 
-    `host` are keys of a plan's `[host]`; with `skip_ahead` what the jobs do again and again is repeated
-    instead of simulated. Raises `KeyboardInterrupt` on Ctrl-C.
+    `host` are keys of a plan's `[host]`; with `skip_ahead` exact repetitions are copied instead of simulated.
+    Raises `KeyboardInterrupt` on Ctrl-C.
     """
     governed = [{"congestion": dcqcn(), **job} for job in jobs]
     plan = link_plan("packets", governed, iterations=iterations, priority_queues=priority_queues)
@@ -73,8 +73,9 @@ def run_packets(
 
 
 def contended_shares_gbps(run: Run) -> dict[str, float]:
-    """Each job's rate on the link, headers included, from when all jobs are in their first Up phase until
-    the first of them has left it. The run is sampled.
+    """Each job's rate on the link in Gbps, headers included, while all jobs are in their first Up phase.
+
+    `run` must have been sampled.
     """
     first = run.tables["phases"].filter((pl.col("iteration") == 0) & (pl.col("phase") == 0))
     start_s, end_s = float(first["start_s"].to_numpy().max()), float(first["end_s"].to_numpy().min())

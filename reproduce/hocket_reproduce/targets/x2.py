@@ -18,14 +18,15 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 NIC_BPS = 200e9
 DELAY_S = 500e-9
 MTU_BYTES = 4_096
-"""HOTI'22 Table I, and RoCE's largest packets: what plans have by default."""
+"""HOTI'22 Table I, and RoCE's largest MTU: the defaults of plans."""
 
 BUFFER = "32 MB"
 """HOTI'22 Table I."""
 
 LARGE_BUFFER = "64 MB"
-"""A switch of 1,024 ports, with headroom for each, needs more than that."""
+"""For a switch of 1,024 ports: headroom for each does not fit into `BUFFER`."""
 
+# Whole packets, so that the closed form needs no rounding.
 RING_BLOCK_BYTES = 16 * MTU_BYTES
 ALL_TO_ALL_BLOCK_BYTES = 4 * MTU_BYTES
 RANKS = tuple(2**power for power in range(1, 11))
@@ -42,7 +43,7 @@ _PORTS = (
 
 @dataclass(frozen=True)
 class Scenario:
-    """Training jobs on a fabric; `why` says what the flow engine leaves out, where a queue builds up."""
+    """Training jobs on a fabric; if queues build up, `why` names what the flow engine leaves out."""
 
     name: str
     fabric: Tables
@@ -52,7 +53,7 @@ class Scenario:
     buffer: str = BUFFER
 
     def plan(self, engine: str) -> Tables:
-        """For `hocket.simulate`."""
+        """The plan for `engine`."""
         return {
             "name": self.name,
             "seed": SEED,
@@ -64,24 +65,24 @@ class Scenario:
 
 
 def one_switch(gpus: int, gpus_per_server: int = 1) -> Tables:
-    """All GPUs at one switch; servers of several have a scale-up network."""
+    """A fabric of one switch; servers of more than one GPU have a scale-up network."""
     servers = gpus // gpus_per_server
     shape = {"racks": 1, "servers_per_rack": servers, "gpus_per_server": gpus_per_server, "spines": 0}
     return {"clos": shape, "scale_up": gpus_per_server > 1}
 
 
 def clos(racks: int, **keys: int) -> Tables:
-    """Racks of HOTI'22: two servers of eight GPUs each."""
+    """A fabric of racks as in HOTI'22 §III-B: two servers of eight GPUs each."""
     return {"clos": {"racks": racks, **keys}, "scale_up": True}
 
 
 def collective(kind: str, size: str, algorithms: str | Sequence[str], name: str = "a", **keys: Any) -> Tables:
-    """A job that does nothing else."""
+    """A job that only runs this collective."""
     return job({"collective": kind, "bytes": size}, {kind.replace("-", "_"): algorithms}, name, **keys)
 
 
 def job(training: Tables, collectives: Tables | None = None, name: str = "a", **keys: Any) -> Tables:
-    """A job under PFC alone, without any other control that would need its time to find a rate."""
+    """A job under PFC alone: the flow engine leaves out the time that other controls take to find a rate."""
     return {
         "name": name,
         "training": training,
@@ -92,7 +93,7 @@ def job(training: Tables, collectives: Tables | None = None, name: str = "a", **
 
 
 def quiet_scenarios() -> Iterator[Scenario]:
-    """Where every port is left as fast as packets come, or all that wait there belong to one step."""
+    """Scenarios without queues, or where all queued packets belong to one step."""
     eight = one_switch(8)
     servers = one_switch(16, 8)
     yield Scenario("all-reduce of 16 MB, ring, 8 GPUs", eight, [collective("all-reduce", "16 MB", "ring")])
@@ -145,7 +146,7 @@ def quiet_scenarios() -> Iterator[Scenario]:
 
 
 def busy_scenarios() -> Iterator[Scenario]:
-    """Where packets wait for each other, or ranks do not keep step."""
+    """Scenarios in which packets queue, or ranks get out of step."""
     eight = one_switch(8)
     step = {
         "operations": [
@@ -195,16 +196,16 @@ def busy_scenarios() -> Iterator[Scenario]:
             in_step,
         )
     pair = [collective("all-reduce", "16 MB", "ring", name=name) for name in ("a", "b")]
-    meet = {
+    dumbbell = {
         "dumbbell": {"left": 4, "right": 4, "bottleneck": "200 Gbps"},
     }
     halves = (["s0", "s1", "s4", "s5"], ["s2", "s3", "s6", "s7"])
     sharing = [{**each, "placement": list(place)} for each, place in zip(pair, halves, strict=True)]
-    yield Scenario("two jobs on one link", meet, sharing, _PORTS, 10)
+    yield Scenario("two jobs on one link", dumbbell, sharing, _PORTS, 10)
     controlled = [{**each, "congestion": "dcqcn"} for each in sharing]
     yield Scenario(
         "two jobs on one link, DCQCN",
-        meet,
+        dumbbell,
         controlled,
         "DCQCN keeps rates below what is free for a while after each cut",
         10,
@@ -224,13 +225,14 @@ def busy_scenarios() -> Iterator[Scenario]:
 
 
 def period_us(run: Run, name: str) -> float:
-    """What an iteration of a job takes, in a run in which it starts at once: iterations may overlap."""
+    """The time per iteration of a job that starts at 0, in microseconds."""
+    # Not the mean iteration: ranks may begin one before others have ended theirs, so that iterations overlap.
     ends = run.tables["iterations"].filter(pl.col("job") == name)["end_s"]
     return float(ends.to_numpy().max()) / len(ends) * 1e6
 
 
 def measure(scenario: Scenario) -> list[tuple[str, float, float]]:
-    """By job: what an iteration takes on flows and on packets, in microseconds."""
+    """By job: its name, and its time per iteration on flows and on packets in microseconds."""
     flow, packet = (simulate(scenario.plan(engine)) for engine in ("flow", "packet"))
     names = [each["name"] for each in scenario.jobs]
     return [(name, period_us(flow, name), period_us(packet, name)) for name in names]
@@ -246,20 +248,21 @@ class Lone:
 
     @property
     def block_bytes(self) -> int:
-        """What one rank has for each."""
+        """The bytes that one rank holds for each rank."""
         return RING_BLOCK_BYTES if self.kind == "all-reduce" else ALL_TO_ALL_BLOCK_BYTES
 
     @property
     def size_bytes(self) -> int:
-        """As nccl-tests counts it."""
+        """The size of the collective as nccl-tests counts it."""
         return self.ranks * self.block_bytes
 
     @property
     def closed_form_bps(self) -> float:
-        """A NIC carries its data with headers and the acknowledgements of what comes in; the last packet of a
-        step passes the switch, and its acknowledgement comes back.
+        """The busbw without queues, in bits per second.
 
-        A ring takes 2(n − 1) steps of a block each, a direct all-to-all one step of n − 1 blocks.
+        A NIC sends its data with headers, and acknowledgements of the data that it receives. The last packet
+        of a step crosses the switch, and the last one's acknowledgement returns. A ring takes 2(n − 1) steps
+        of a block each, a direct all-to-all one step of n − 1 blocks.
         """
         frames = _hocket.rocev2_frames()
         header, ack = frames["data_header_bytes"], frames["ack_bytes"]
@@ -277,9 +280,10 @@ class Lone:
 
     def measure(self) -> tuple[float, float]:
         """Its busbw on flows and on packets, in bits per second."""
-        its = collective(self.kind, f"{self.size_bytes} B", self.algorithm)
-        its["collectives"]["chunks"] = 1
-        scenario = Scenario(self.kind, one_switch(self.ranks), [its], iterations=1, buffer=LARGE_BUFFER)
+        job = collective(self.kind, f"{self.size_bytes} B", self.algorithm)
+        # The closed form has no pipelining of chunks.
+        job["collectives"]["chunks"] = 1
+        scenario = Scenario(self.kind, one_switch(self.ranks), [job], iterations=1, buffer=LARGE_BUFFER)
         flow, packet = (simulate(scenario.plan(engine)) for engine in ("flow", "packet"))
         return _busbw_bps(flow), _busbw_bps(packet)
 
@@ -294,7 +298,7 @@ def lone(ranks: Sequence[int] = RANKS) -> list[Lone]:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """The busbw of lone collectives, and iteration times with and without queues."""
+    """The busbw of collectives alone, and iteration times with and without queues."""
     busbw: dict[Lone, tuple[float, float]] = {}
     for each in lone():
         progress(f"{each.kind} over {each.ranks} ranks")
@@ -313,10 +317,10 @@ def reproduce(progress: Progress) -> Reproduction:
         partial(_figure, busbw),
         (
             "NICs of 200 Gbps, 500 ns a link, packets of 4,096 bytes with RoCEv2's headers and an "
-            "acknowledgement each, PFC alone where nothing else is said; scale-up networks of 1.6 Tbps and "
+            "acknowledgement each, PFC alone unless stated; scale-up networks of 1.6 Tbps and "
             "25 ns.",
-            "Where a row of iterations has no comment there are no queues: there the engines are to agree "
-            "within 5%, and lone collectives within 2% of their closed form.",
+            "Rows of iterations without a comment have no queues: there the engines should agree within 5%, "
+            "and lone collectives within 2% of their closed form.",
             "An iteration is the time of the whole run over the number of its iterations.",
         ),
         ("flow engine", "packet engine"),

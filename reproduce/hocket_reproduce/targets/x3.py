@@ -1,4 +1,4 @@
-"""X3: ECN marks of the flow engine's model against the packet engine; the model is fitted anew."""
+"""X3: ECN marks of the flow engine's model against the packet engine, and a new fit of the model."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,20 +35,23 @@ from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
 SEEDS = (1, 2, 3)
 CAPS = ("30 Gbps", "40 Gbps")
-"""What the flows ask for: two of them fill the link, and marks hardly depend on it beyond that."""
+"""Demands of the flows: two exceed the link, and beyond that marks hardly depend on the demand."""
 
 MOST_FLOWS = 6
 
 ITERATIONS = 10
-"""Of each job of a case, for a few seconds of packets."""
+"""Iterations of each job of a case: runs of a few seconds on packets."""
 
-_FOR_EVER_S = 10.0
+_UNENDING_S = 10.0
+"""Up time of flows that do not stop: longer than any of these runs."""
 _JOIN_S = 0.2
-"""From one flow's coming to the next one's: by half of that the burst is over."""
+"""Time between the joins of two flows: the burst of the first is over after half of it."""
 _EARLY_S = 0.005
+"""Time after a join at which the burst's time constant is read: about as long as that constant."""
 _RETURN_S = 0.04
+"""Up time of a flow that leaves and returns."""
 _SHORT_S, _LONG_S = 0.02, 0.2
-"""How long a flow is gone that comes back: less than rates need to recover, and more."""
+"""Times for which it is gone: shorter, and longer, than rates take to recover."""
 
 
 _LONGER = (
@@ -57,11 +60,11 @@ _LONGER = (
 )
 _SMALL = "the model shares marks by bytes; on packets a flow of low demand has more, and phases take longer"
 _TOGETHER = (
-    "three flows that come within a burst of each other share a queue on packets; the model gives each a "
-    "burst of its own"
+    "three flows that join within a burst of each other share a queue on packets; the model gives each its "
+    "own burst"
 )
 _WHY = {2: _SMALL, 5: _TOGETHER}
-_EDGES = "on packets each edge of a ring goes at its own rate, on the flow engine all at that of the slowest"
+_EDGES = "on packets each edge of a ring has its own rate, on the flow engine all have that of the slowest"
 _FULL = (
     "headers take 2% of a link, so that packets queue where payloads just fit; and as long as DCQCN's rates "
     "lie far above 25 Gbps, cuts change nothing"
@@ -70,7 +73,7 @@ _FULL = (
 
 @dataclass(frozen=True)
 class Case:
-    """Jobs on a fabric; `why` says what the flow engine leaves out that matters here."""
+    """Jobs on a fabric; `why` names the effect that the flow engine's model leaves out."""
 
     name: str
     fabric: Tables
@@ -78,7 +81,7 @@ class Case:
     why: str = ""
 
     def plan(self, engine: str) -> Tables:
-        """For `hocket.simulate`."""
+        """The plan for `engine`."""
         return {
             "name": self.name,
             "seed": SEED,
@@ -90,12 +93,13 @@ class Case:
 
 
 def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = SEEDS) -> Marks:
-    """The model as the packet engine shows it: flows join one after another; one leaves and comes back."""
+    """The model, fitted to packet runs in which flows join one after another, or one leaves and returns."""
     joins = []
     for cap, seed in product(caps, seeds):
         progress(f"flows of {cap}, seed {seed}")
         joins.append(_joins(cap, seed))
     early, late, end = np.mean(joins, axis=0)
+    # In the second half of each interval the burst of the join is over; marks beyond that rate are the burst.
     per_second = (end - late) / (_JOIN_S / 2)
     bursts = end - per_second * _JOIN_S
     begun = (early - per_second * _EARLY_S).sum() / bursts.sum()
@@ -103,7 +107,7 @@ def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = S
         np.mean([_return_burst(cap, seed, gone_s, per_second[0]) for cap, seed in product(caps, seeds)])
         for gone_s in (_SHORT_S, _LONG_S)
     )
-    # Jobs come back again and again: one that does is marked more than one that comes for the first time.
+    # Jobs return in every iteration, and a returning flow is marked more often than a new one.
     bursts *= long / bursts[0]
     return Marks(
         tuple(per_second.tolist()),
@@ -114,30 +118,31 @@ def fit(progress: Progress, caps: Sequence[str] = CAPS, seeds: Sequence[int] = S
 
 
 def _time_constant_ps(elapsed_s: float, part: float) -> int:
-    """Of what has come to `part` of its end after `elapsed_s`."""
+    """The time constant of an exponential approach that has reached `part` of its limit after `elapsed_s`."""
     return round(-elapsed_s / math.log(1 - part) * PS_PER_S)
 
 
 def _joins(cap: str, seed: int) -> npt.NDArray[np.float64]:
-    """Marks (3, n) since each flow but the first has come: early, and half of the way and all of it to the
-    next one.
+    """Marks (3, n) since the join of each flow but the first: after `_EARLY_S`, and after half and all of the
+    time to the next join.
     """
     jobs = [
-        _job(f"flow {number}", cap, _FOR_EVER_S, arrival=in_time(number * _JOIN_S))
+        _job(f"flow {number}", cap, _UNENDING_S, arrival=in_time(number * _JOIN_S))
         for number in range(MOST_FLOWS)
     ]
-    came_s = _JOIN_S * np.arange(1, MOST_FLOWS)
+    joined_s = _JOIN_S * np.arange(1, MOST_FLOWS)
+    # A run for each time: counters are read at its end, and the same seed repeats the same packets.
     before, *after = (
-        [_marked(_until(jobs, time_s + later_s, seed)) for time_s in came_s]
+        [_marked(_until(jobs, time_s + later_s, seed)) for time_s in joined_s]
         for later_s in (0.0, _EARLY_S, _JOIN_S / 2, _JOIN_S)
     )
     return np.array([np.subtract(marks, before) for marks in after], dtype=np.float64)
 
 
 def _return_burst(cap: str, seed: int, gone_s: float, per_second: float) -> float:
-    """Marks beyond `per_second` each time a flow comes back to another after it was gone for `gone_s`."""
-    jobs = [_job("stays", cap, _FOR_EVER_S), _job("returns", cap, _RETURN_S, gone_s)]
-    run = _until(jobs, _FOR_EVER_S / 5, seed)
+    """Marks beyond `per_second` for each return of a flow to another one, after it was gone for `gone_s`."""
+    jobs = [_job("stays", cap, _UNENDING_S), _job("returns", cap, _RETURN_S, gone_s)]
+    run = _until(jobs, _UNENDING_S / 5, seed)
     phases = run.tables["phases"]
     together_s = float((phases["end_s"] - phases["start_s"]).sum())
     return float(_marked(run) - per_second * together_s) / phases.height
@@ -171,8 +176,8 @@ def _marked(run: Run) -> int:
 
 
 def cases() -> Iterator[Case]:
-    """None of them was fitted to: the snapshots of NSDI'24 Table 2, jobs that meet on two links of its
-    testbed, and two that together ask for all of a link.
+    """Cases that the model was not fitted to: the snapshots of NSDI'24 Table 2, jobs that share two links of
+    its testbed, and two jobs that together demand exactly a link.
     """
     for number in SNAPSHOTS:
         jobs = snapshot(number)
@@ -180,8 +185,8 @@ def cases() -> Iterator[Case]:
         yield Case(f"snapshot {number}, at once", *_on_a_dumbbell(jobs), why)
         shifts_s = compatibility(link_plan("shifts", jobs)).time_shifts_s
         yield Case(f"snapshot {number}, shifted", *_on_a_dumbbell(shifted(jobs, shifts_s)), why)
-    # By the hash of their labels, the second meets the first between tor0 and agg0, and the third between
-    # tor2 and agg0, in both directions.
+    # By the ECMP hash of their labels, the second job shares tor0–agg0 with the first and tor2–agg0 with the
+    # third, in both directions.
     placed = zip(
         (
             workload("vgg16", "VGG16", 1400),
@@ -198,7 +203,7 @@ def cases() -> Iterator[Case]:
 
 
 def _on_a_dumbbell(jobs: Sequence[Tables]) -> tuple[Tables, list[Tables]]:
-    """A fabric with one link in the middle, and the jobs with a worker on either side."""
+    """A dumbbell fabric, and the jobs with one worker on either side of its bottleneck."""
     sides = {"left": len(jobs), "right": len(jobs), "nic": CAPACITY, "bottleneck": CAPACITY}
     placed = [{**job, "placement": [f"s{place}", f"s{place + len(jobs)}"]} for place, job in enumerate(jobs)]
     return {"dumbbell": sides}, placed
@@ -216,8 +221,8 @@ def modelled(case: Case) -> dict[str, float]:
         "marks": FITTED.spec(),
     }
     engine = _hocket.ClusterRun(network.fabric, options)
-    ways = zip(network.crossings(plan, None), network.inputs(plan, None), strict=True)
-    for job, (crossings, inputs) in zip(plan.jobs, ways, strict=True):
+    routes = zip(network.crossings(plan, None), network.inputs(plan, None), strict=True)
+    for job, (crossings, inputs) in zip(plan.jobs, routes, strict=True):
         spec: _hocket._StartSpec = {
             "profile": native_profile(plan.profiles_of(job)[0]),
             "crossings": crossings,
@@ -231,7 +236,7 @@ def modelled(case: Case) -> dict[str, float]:
         engine.start(engine.add(job.name), spec)
     running = len(plan.jobs)
     while running > 0:
-        running -= len(engine.advance(round(_FOR_EVER_S * ITERATIONS * PS_PER_S)))
+        running -= len(engine.advance(round(_UNENDING_S * ITERATIONS * PS_PER_S)))
     rows = frame(engine.take_tables()["iterations"])
     sums = [float(rows.filter(pl.col("job") == number)["marks"].sum()) for number in range(len(plan.jobs))]
     return {job.name: total / ITERATIONS for job, total in zip(plan.jobs, sums, strict=True)}
@@ -245,7 +250,7 @@ def counted(case: Case) -> dict[str, float]:
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """The model's numbers as they are used and fitted anew, and its marks beside those of packets."""
+    """The model's numbers as used and as fitted anew, and its marks beside those of the packet engine."""
     fitted = fit(progress)
     rows = list(_fit_rows(fitted))
     ratios = []
@@ -257,8 +262,8 @@ def reproduce(progress: Progress) -> Reproduction:
             rows.append(replace(row, comment=case.why) if row.differs else row)
             if model[name] > 0 and marks > 0:
                 ratios.append(marks / model[name])
-    middle = float(np.median(ratios))
-    rows.append(Row("marks on packets ÷ the model's, median", None, middle, "", "over the rows above"))
+    ratio = float(np.median(ratios))
+    rows.append(Row("marks on packets ÷ the model's, median", None, ratio, "", "over the rows above"))
     return Reproduction(
         "X3",
         "ECN marks: the flow engine's model against the packet engine",
@@ -280,11 +285,11 @@ def reproduce(progress: Progress) -> Reproduction:
 
 def _fit_rows(fitted: Marks) -> Iterator[Row]:
     pairs = zip(FITTED.per_second, fitted.per_second, FITTED.per_join, fitted.per_join, strict=True)
-    for flows, (used, found, used_join, found_join) in enumerate(pairs, start=2):
-        yield Row(f"fit: marks per second of {flows} flows", used, found)
-        yield Row(f"fit: further marks as number {flows} comes", used_join, found_join)
-    for name, used_ps, found_ps in (
+    for flows, (used, fitted_rate, used_join, fitted_join) in enumerate(pairs, start=2):
+        yield Row(f"fit: marks per second of {flows} flows", used, fitted_rate)
+        yield Row(f"fit: further marks when flow {flows} joins", used_join, fitted_join)
+    for name, used_ps, fitted_ps in (
         ("a burst's time constant", FITTED.settling_ps, fitted.settling_ps),
         ("time constant of recovery", FITTED.recovery_ps, fitted.recovery_ps),
     ):
-        yield Row(f"fit: {name}", used_ps / 1e9, found_ps / 1e9, "ms")
+        yield Row(f"fit: {name}", used_ps / 1e9, fitted_ps / 1e9, "ms")

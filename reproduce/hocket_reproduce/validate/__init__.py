@@ -1,5 +1,5 @@
-"""The packet engine held against recorded runs of an ns-3 based simulator: `compare` repeats one of them,
-`report` shows many.
+"""The packet engine against recorded runs of an ns-3 based simulator: `compare` repeats one of them, `report`
+presents many.
 """
 
 from hocket_reproduce.validate.comparison import Comparison, Quantity, compare

@@ -1,6 +1,4 @@
-"""The packet engine's runs beside the recorded ones: what differs, by how much, and whether that is within
-the limits.
-"""
+"""The packet engine's runs beside the recorded ones: relative differences and their limits."""
 
 import math
 import tempfile
@@ -20,18 +18,18 @@ from hocket.results.times import in_ps
 from hocket_reproduce.validate.reference import Case, Totals
 
 SEEDS = 10
-"""How many runs of ours a random case is averaged over, as many as were recorded of most."""
+"""Number of our runs that a random case is averaged over: as many as most cases were recorded with."""
 
 CHANCE = 3.0
-"""A difference of two means below this many of its standard errors may be chance."""
+"""A difference of two means below this number of its standard errors may be chance."""
 
 EXACT_TIME = replace(REFERENCE, name="exact time", arithmetic="exact")
-"""The simulator's frames without its rounding: what the rounding alone changes."""
+"""The simulator's frames without its rounding, for the effect of the rounding alone."""
 
 
 class Limits(NamedTuple):
-    """The largest relative differences, ours ÷ recorded − 1. `flow` is that of any single completion time;
-    None where chance or the order of ties decides which flow is slow."""
+    """The largest relative differences allowed, ours ÷ recorded − 1. `flow` is for any single completion
+    time; None where chance or the order of ties decides which flow is slow."""
 
     flow: float | None
     completion: float
@@ -41,12 +39,13 @@ class Limits(NamedTuple):
 
 
 SAME = Limits(flow=0.001, completion=0.001, pauses=0.02, marks=0.1, queue=0.02)
-"""Over one switch, where nothing random has a say in completion times. Marks are drawn there too where a
+"""Limits over one switch, where completion times do not depend on random draws. Marks do, but then the
 control ignores them."""
 
 ALIKE = Limits(flow=None, completion=0.02, pauses=0.1, marks=0.1, queue=0.1)
-"""Over several switches, where packets that arrive in one nanosecond may be served in another order; and
-where marks or PINT's encoding steer and the mean over random seeds is compared."""
+"""Limits over several switches, where packets that arrive in the same nanosecond may be served in another
+order, and limits where a control reacts to marks or PINT's encoding, so that means over random seeds are
+compared."""
 
 HEAVY_TAILED = {
     "clos_4x8/dcqcn__nowin": "a flow that is cut to the minimum of 100 Mb/s near its end takes several times "
@@ -60,12 +59,12 @@ REMARKS = {
     "two2one/dcqcn__nowin": "recorded with one seed; with that seed `two2one/dcqcn` has 90 marks, with each "
     "of its nine others 181 to 225",
 }
-"""What has to be known of a recorded run to judge a difference."""
+"""Facts about a recorded run that are needed to judge a difference."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One total: ours and the recorded one, each a mean over seeds (or a median, of `HEAVY_TAILED`)."""
+    """One total, ours and recorded: means over seeds, or medians for cases of `HEAVY_TAILED`."""
 
     ours: float
     recorded: float
@@ -81,7 +80,7 @@ class Quantity:
 
     @property
     def within_limit(self) -> bool:
-        """Whether the difference keeps the limit."""
+        """Whether the difference is within the limit."""
         return abs(self.difference) <= self.limit
 
     @property
@@ -92,8 +91,8 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One case, and the `limits` that it has to keep. `equal_flows` counts completion times that are the same
-    to the nanosecond, and `worst_flow` is the largest relative difference of one, both in our first seed."""
+    """One case and its `limits`. `equal_flows` is the number of completion times that are equal to the
+    nanosecond, and `worst_flow` the largest relative difference of one, both with our first seed."""
 
     case: Case
     limits: Limits
@@ -111,7 +110,7 @@ class Comparison:
 
     @property
     def quantities(self) -> dict[str, Quantity]:
-        """What has a limit, by name."""
+        """The totals that have a limit, by name."""
         return {
             "mean completion time": self.mean_fct_ns,
             "longest completion time": self.max_fct_ns,
@@ -122,25 +121,26 @@ class Comparison:
 
     @property
     def failures(self) -> list[str]:
-        """What differs by more than its limit and more than chance explains; empty if the case agrees."""
-        found = [
+        """Totals that differ by more than their limit and than chance explains; empty if the case agrees."""
+        failures = [
             f"{name} {each.difference:+.2%}"
             for name, each in self.quantities.items()
             if not (each.within_limit or each.may_be_chance)
         ]
         if self.limits.flow is not None and self.worst_flow > self.limits.flow:
-            found.append(f"a completion time {self.worst_flow:+.2%}")
-        return found
+            failures.append(f"a completion time {self.worst_flow:+.2%}")
+        return failures
 
 
 def compare(case: Case, seeds: int = SEEDS, fidelity: Fidelity = REFERENCE) -> Comparison:
-    """Runs `case`, a random one once per seed from 1 to `seeds`, and compares."""
+    """Runs `case`, once per seed from 1 to `seeds` if random, and compares it with the recorded runs."""
     with case.study() as study:
         is_random = draws_decide(study, case)
         limits = SAME if len(study.switch_ids) == 1 and not is_random else ALIKE
         runs = [_Observed(study, seed, fidelity) for seed in range(1, (seeds if is_random else 1) + 1)]
     recorded = case.completions()
     both = recorded.join(runs[0].completions, on="flow", how="left")
+    # A flow of theirs that ours lacks differs by more than any limit.
     difference = (both["ours_ns"] / both["fct_ns"] - 1).abs().fill_null(math.inf)
     middle = median if case.folder in HEAVY_TAILED else fmean
     totals = [run.totals for run in runs]
@@ -151,14 +151,15 @@ def compare(case: Case, seeds: int = SEEDS, fidelity: Fidelity = REFERENCE) -> C
         middle: Callable[[Sequence[float]], float] = fmean,
     ) -> Quantity:
         theirs = [value(each) for each in case.recorded]
-        own = [value(each) for each in totals]
-        # A recorded run that was made once varies as ours do.
-        spread = stdev(own) if len(own) > 1 else 0.0
-        return Quantity(middle(own), middle(theirs), limit, _standard_error(spread, own, theirs))
+        ours = [value(each) for each in totals]
+        # Theirs is often a single run: it is taken to vary between seeds as ours do.
+        spread = stdev(ours) if len(ours) > 1 else 0.0
+        return Quantity(middle(ours), middle(theirs), limit, _standard_error(spread, ours, theirs))
 
     marks = quantity(lambda each: each.marks, limits.marks)
     if not is_random:
-        # Marks that steer nothing are independent draws: their number varies by less than its root.
+        # Marks that no control reacts to are independent draws, so the standard deviation of their number is
+        # at most its root (a binomial's).
         ours, theirs = [each.marks for each in totals], [each.marks for each in case.recorded]
         marks = replace(marks, standard_error=_standard_error(math.sqrt(marks.ours), ours, theirs))
     return Comparison(
@@ -174,33 +175,35 @@ def compare(case: Case, seeds: int = SEEDS, fidelity: Fidelity = REFERENCE) -> C
         pauses=quantity(lambda each: each.pauses, limits.pauses),
         marks=marks,
         peak_queue_bytes=quantity(lambda each: each.peak_queue_bytes, limits.queue),
+        # The fastest run is the one that other work on the machine slowed least.
         hops_per_s=max(run.hops_per_s for run in runs),
     )
 
 
 def draws_decide(study: Study, case: Case) -> bool:
-    """Whether random numbers steer the flows: PINT's encoding, or marks by a probability that are looked
-    at."""
+    """Whether flows depend on random draws: PINT's encoding, or random marks that the control reacts to."""
     if case.policy == "hpccpint":
         return True
+    # With K_min = K_max, or a queue that never reached K_min, no mark was drawn.
     by_chance = any(each.kmin_bytes < each.kmax_bytes for each in study.config.marking)
     marked = any(each.marks > 0 for each in case.recorded)
     return case.policy in ("dcqcn", "dctcp") and by_chance and marked
 
 
 def _standard_error(spread: float, ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Of the difference of two means of values that spread alike."""
+    """The standard error of the difference of two means of values with one standard deviation, `spread`."""
     return spread * math.sqrt(1 / len(ours) + 1 / len(theirs))
 
 
 class _Observed:
-    """One run of ours. Its files are gone once it is measured."""
+    """The measurements of one run of ours, whose files are deleted."""
 
     def __init__(self, study: Study, seed: int, fidelity: Fidelity) -> None:
         with tempfile.TemporaryDirectory(prefix="hocket-") as directory:
             run = run_study(study, directory, seed=seed, fidelity=fidelity)
             self.completions = run.tables["flows"].select(
                 pl.col("flow").cast(pl.Int64),
+                # Rounded to the nanosecond, the resolution of the recorded times.
                 ours_ns=(in_ps("end_s") - in_ps("start_s") + 500) // 1000,
             )
             self.totals = _totals(study, run, self.completions["ours_ns"])

@@ -1,9 +1,9 @@
-"""The recorded runs of an ns-3 based simulator that the packet engine is held against: where they are, and
-what they say.
+"""The recorded runs of an ns-3 based simulator that the packet engine is compared with: their files and
+totals.
 
-A directory of them has one folder per case, in it one per congestion control (`dcqcn`, or `dcqcn__shipped`
-for another set of parameters) with the inputs and the completion times; `summary.csv` has the totals of each
-run, `seeds.csv` those of the runs with other random numbers.
+Their directory has one folder per case, with one folder per congestion control (`dcqcn`, or `dcqcn__shipped`
+for another set of parameters) for the inputs and the completion times. `summary.csv` has the totals of each
+run, `seeds.csv` those of runs with other random seeds.
 """
 
 import gzip
@@ -20,15 +20,15 @@ from hocket.errors import InputError
 from hocket.hpcc import Study, load_study
 
 DEFAULT = Path("../shared/reference/ns3")
-"""Where the recorded runs lie beside a checkout."""
+"""The directory of recorded runs, beside a checkout."""
 
 _INPUTS = ("config.txt", "topology.txt", "flow.txt")
 
 
 @dataclass(frozen=True)
 class Totals:
-    """What is compared, of one run. `marks` counts marked packets that hosts received; `peak_queue_bytes` is
-    the longest queue of any switch's port."""
+    """The totals of one run that are compared. `marks` is the number of marked packets that hosts received,
+    `peak_queue_bytes` the longest queue of any switch's port."""
 
     mean_fct_ns: float
     max_fct_ns: float
@@ -41,8 +41,8 @@ class Totals:
 class Case:
     """One recorded run with its repetitions.
 
-    `recorded` has one entry per random seed that it was run with. `hops_per_s` are the packet-hops per
-    second of processor time that the simulator reached; NaN if nobody wrote them down.
+    `recorded` has one entry per random seed. `hops_per_s` is the simulator's speed in packet-hops per second
+    of processor time; NaN if it was not recorded.
     """
 
     name: str
@@ -59,19 +59,19 @@ class Case:
 
     @property
     def has_inputs(self) -> bool:
-        """Whether the run can be repeated."""
+        """Whether the run's inputs are there, so that it can be repeated."""
         return self.directory.is_dir()
 
     @contextmanager
     def study(self) -> Iterator[Study]:
-        """The study that was run. Its inputs are there for as long as the context is."""
+        """The study that was run; its unpacked inputs exist within the context."""
         with tempfile.TemporaryDirectory(prefix="hocket-") as unpacked:
             for name in _INPUTS:
                 _unpack(self.directory / name, Path(unpacked) / name)
             yield load_study(Path(unpacked) / "config.txt")
 
     def completions(self) -> pl.DataFrame:
-        """The recorded completion times: `flow`, its place in the file of flows, and `fct_ns`."""
+        """The recorded completion times: `flow` (its index in the file of flows) and `fct_ns`."""
         with tempfile.TemporaryDirectory(prefix="hocket-") as unpacked:
             path = Path(unpacked) / "fct.csv"
             _unpack(self.directory / "fct.csv", path)
@@ -79,7 +79,7 @@ class Case:
 
 
 def read_recorded(directory: str | Path) -> list[Case]:
-    """All runs in the `summary.csv` of `directory`, in its order, also those without a folder of inputs.
+    """All runs in the `summary.csv` of `directory`, in its order, including those without a folder of inputs.
 
     Raises `InputError` if there are none.
     """
@@ -112,7 +112,7 @@ def _case(directory: Path, row: dict[str, object], seeds: pl.DataFrame) -> Case:
         Totals(
             mean_fct_ns=each["avg_fct_ns"],
             max_fct_ns=each["max_fct_ns"],
-            # The repetitions did not count them.
+            # The repetitions did not record PAUSE frames.
             pauses=single.pauses,
             marks=each["ecn_marked"],
             peak_queue_bytes=each["max_port_queue_bytes"],
@@ -130,7 +130,7 @@ def _case(directory: Path, row: dict[str, object], seeds: pl.DataFrame) -> Case:
 
 
 def _number(value: object) -> float:
-    """A number of `summary.csv`, NaN where there is none."""
+    """A number of `summary.csv`; NaN for an empty cell."""
     return float(value) if isinstance(value, int | float) else float("nan")
 
 

@@ -1,4 +1,4 @@
-"""Comparisons as a table on the terminal, as JSON, and as a section of docs/validation/engines.md."""
+"""Comparisons as tables on the terminal, as JSON, and as a section of docs/validation/engines.md."""
 
 import math
 import re
@@ -30,9 +30,9 @@ HEADING = "Packet engine against an ns-3 based simulator"
 
 SUMMARY = re.compile(
     r"(?P<agreeing>\d+) of (?P<runs>\d+) runs agree\. Over one switch, where nothing random steers, "
-    r"[\d,]+ of [\d,]+ completion times are equal to the nanosecond"
+    r"(?P<equal>[\d,]+) of (?P<flows>[\d,]+) completion times are equal to the nanosecond"
 )
-"""The sentence of the section that counts what agrees."""
+"""The sentence that counts agreeing runs and completion times; the overview takes its numbers."""
 
 HEADER = (
     "case",
@@ -54,16 +54,16 @@ SHORT_HEADER = (
     *("run", Column("flows", spare=2), "equal", "mean FCT", Column("max FCT", spare=1)),
     *("PAUSE", "marks", "queue", Column("Mhops/s", spare=3), "agrees"),
 )
-"""Columns of the table for a terminal: of what has a limit, the difference alone."""
+"""Columns of the table for a terminal, which has only the differences of totals with a limit."""
 
 
 UNROUNDED_SEEDS = 3
-"""Runs per random case without the simulator's arithmetic, which changes far more than seeds do."""
+"""Runs per random case without the simulator's arithmetic, whose effect is far larger than that of seeds."""
 
 
 @dataclass(frozen=True)
 class Unrounded:
-    """A case as the simulator computes, with exact times, and with exact times and RoCEv2's frames."""
+    """A case with the simulator's arithmetic, with exact times, and with exact times and RoCEv2's frames."""
 
     reference: Comparison
     exact_time: Comparison
@@ -72,8 +72,8 @@ class Unrounded:
 
 @dataclass
 class Validation:
-    """What was compared of the `chosen` recorded runs; all that were `recorded` say something about their own
-    simulator's faults."""
+    """Comparisons of the `chosen` recorded runs. All `recorded` ones, also those without inputs, are evidence
+    of their simulator's faults."""
 
     recorded: Sequence[Case]
     chosen: Sequence[Case]
@@ -82,10 +82,10 @@ class Validation:
 
     @classmethod
     def of(cls, directory: str | Path, names: Sequence[str]) -> Self:
-        """Of the runs in `directory` with inputs: those of these cases (`incast8`) or of these names
-        (`incast8/dcqcn`), or all.
+        """A validation of the runs in `directory` that have inputs: those with these names of cases
+        (`incast8`) or runs (`incast8/dcqcn`), or all.
 
-        Raises `InputError` if there are none, or none of a name.
+        Raises `InputError` if there are none, or none with one of the names.
         """
         recorded = read_recorded(directory)
         repeatable = [case for case in recorded if case.has_inputs]
@@ -99,13 +99,13 @@ class Validation:
         return cls(recorded, chosen)
 
     def add(self, case: Case, seeds: int, *, unrounded: bool) -> None:
-        """Compares `case`; if `unrounded`, one of the main set without the simulator's arithmetic too."""
-        found = compare(case, seeds)
-        self.comparisons.append(found)
+        """Compares `case`; if `unrounded`, one of the main set also without the simulator's arithmetic."""
+        comparison = compare(case, seeds)
+        self.comparisons.append(comparison)
         if unrounded and case.parameters == "main":
             few = min(seeds, UNROUNDED_SEEDS)
             without = (compare(case, few, fidelity) for fidelity in (EXACT_TIME, EXACT))
-            self.unrounded.append(Unrounded(found, *without))
+            self.unrounded.append(Unrounded(comparison, *without))
 
     @property
     def failed(self) -> list[Comparison]:
@@ -146,9 +146,9 @@ def short_row(comparison: Comparison) -> tuple[str, ...]:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Whether a case agrees, and where not.
+    """Whether a case agrees, and the totals that do not.
 
-    What is beyond its limit by no more than other seeds explain is named.
+    Totals beyond their limit that other seeds explain are named too.
     """
     if comparison.failures:
         return f"no: {', '.join(comparison.failures)}"
@@ -157,8 +157,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
-    """The comparisons as JSON takes them; differences are relative, and null where the recorded value is 0
-    and ours is not."""
+    """The comparisons as JSON; differences are relative, and null if only the recorded value is 0."""
     return [
         {
             "case": each.case.name,
@@ -187,7 +186,7 @@ def as_json(comparisons: Iterable[Comparison]) -> list[dict[str, Any]]:
 
 
 def write_validation(overview: Path, validation: Validation) -> None:
-    """Puts `validation` into the page of engines behind `overview`, between its two markers.
+    """Writes `validation` between the two markers of the engines' page behind `overview`.
 
     Raises `InputError` if the page cannot be read or written, or lacks a marker.
     """
@@ -196,7 +195,7 @@ def write_validation(overview: Path, validation: Validation) -> None:
 
 
 def markdown(validation: Validation) -> str:
-    """The section: how it was compared, the table, and where the simulator is at fault."""
+    """The section: the method and its limits, the table, and the faults of the simulator."""
     lines = [
         f"## {HEADING}",
         "",
@@ -240,18 +239,18 @@ def _introduction(validation: Validation) -> Iterator[str]:
         "- Limits over several switches, where the order of what arrives in one nanosecond decides, and "
         "where marks or PINT's encoding steer: mean and longest completion time within "
         f"{ALIKE.completion:.0%}, PAUSE frames, marks and queue within {ALIKE.marks:.0%}. Where draws steer, "
-        "our mean over ten seeds is held against the recorded mean over ten, or the single run where others "
-        "were not recorded; a larger difference counts as chance below three standard errors."
+        "our mean over ten seeds is compared with the recorded mean over ten, or with the single run if "
+        "others were not recorded; a larger difference counts as chance below three standard errors."
     )
     compared = {each.case.folder for each in validation.comparisons}
     for folder, why in (HEAVY_TAILED | REMARKS).items():
         if folder in compared:
             yield f"- `{folder}`: {why}."
-    yield "- Marks are marked packets of data that hosts received."
+    yield "- Marks are marked data packets that hosts received."
     yield (
         "- A packet-hop is a data packet, ACK or PAUSE frame over one link. Ours per second of wall time, "
-        "theirs per second of processor time, on the same kind of machine at another time: read factors, "
-        "not per cents."
+        "theirs per second of processor time, on the same kind of machine at another time: compare "
+        "factors, not percentages."
     )
 
 
@@ -271,7 +270,7 @@ def _faults(validation: Validation) -> Iterator[str]:
 
 
 def _timely(recorded: Sequence[Case]) -> Iterator[str]:
-    """The effect of the missing time stamp, from runs of the code as it is shipped."""
+    """The effect of TIMELY's missing time stamp, from runs of the code as shipped."""
     effects = [
         f"{case.name} {case.recorded[0].max_fct_ns / 1e6:.3g} ms instead of {main.max_fct_ns / 1e6:.3g} ms"
         for case, main in _beside_main(recorded, "tsbug")
@@ -280,13 +279,13 @@ def _timely(recorded: Sequence[Case]) -> Iterator[str]:
         yield (
             "- **TIMELY's time stamp is never written** in the code as shipped, so that a round-trip time "
             f"reads as the time since the start of the run. Longest completion times: {', '.join(effects)}. "
-            "The runs compared with had the stamp restored, as in the HPCC simulator. No fidelity has the "
+            "The runs used here had the stamp restored, as in the HPCC simulator. No fidelity has the "
             "fault."
         )
 
 
 def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
-    """The effect of late wake-ups, from runs without them."""
+    """The effect of late wake-ups, from recorded runs without them."""
     effects = [
         abs(with_it / without - 1)
         for case, main in _beside_main(recorded, "skip")
@@ -299,8 +298,8 @@ def _wake_ups(recorded: Sequence[Case]) -> Iterator[str]:
         yield (
             "- **A NIC wakes up late** where a queue pair that has sent everything waits for its last ACKs: "
             "the pacing timer of the others is then not set. Against recorded runs without that, mean and "
-            f"longest completion times differ by up to {max(effects):.2%}. Ours does so at the fidelity "
-            "`reference` alone."
+            f"longest completion times differ by up to {max(effects):.2%}. Ours does the same only at the "
+            "fidelity `reference`."
         )
 
 
@@ -341,6 +340,7 @@ def _both(quantity: Quantity, unit: float = 1.0, decimals: int = 0) -> str:
 def _percent(quantity: Quantity) -> str:
     if not math.isfinite(quantity.difference):
         return "none recorded"
+    # Two signs of zero would look like two values.
     return f"{quantity.difference:+.2%}".replace("-0.00%", "+0.00%")
 
 

@@ -1,11 +1,11 @@
-//! The cluster-wide form: one shift per job for all links of a connected part of the cluster at once,
-//! with jobs that share a GPU kept from computing at the same time, and with a choice among batch sizes
-//! (HotNets'22 section 5).
+//! The cluster-wide form: one shift per job for all links of a connected part of the cluster at
+//! once. Jobs that share a GPU do not compute at the same time, and each job's batch size can be
+//! chosen (HotNets'22 section 5).
 //!
-//! Where a job is at any time depends on its shift modulo its own period alone, so a link's score needs
-//! the common multiple of the jobs on that link and no more. The search for a proven optimum turns all
-//! jobs on one circle and therefore needs a perimeter for all of them; the search for a good answer in
-//! large parts of a cluster does not.
+//! A job's position at any time depends on its shift only modulo its period, so a link's score
+//! needs only a common multiple of the periods on that link. The search for a proven optimum
+//! rotates all jobs on one circle and therefore needs a common multiple of all periods; the climb,
+//! which finds good shifts in large parts of a cluster, does not.
 
 use std::collections::BTreeMap;
 
@@ -23,14 +23,15 @@ use crate::problem::{JointLink, JointProblem};
 use crate::search::{Budget, SolveOptions};
 use crate::solver::{Solution, solve_joint};
 
-/// Up to this many jobs, the optimum is searched for and usually proven. The search grows
-/// exponentially with jobs: it proves a ring of 6 unlike jobs in 0.4 s and one of 7 not in 10 s.
+/// Up to this number of jobs, the optimum is searched for and usually proven. The search grows
+/// exponentially with the number of jobs: it proves a ring of 6 unlike jobs in 0.4 s, but not one
+/// of 7 in 10 s.
 pub const PROVABLE_JOBS: usize = 6;
 
-/// The most combinations of batch sizes that are looked at.
+/// The most combinations of batch sizes that are tried.
 pub const MAX_COMBINATIONS: u128 = 4_096;
 
-/// From how many random places the search for a good answer starts, besides no shift at all.
+/// The number of random starting points of the climb, besides no shift at all.
 const RANDOM_STARTS: u64 = 4;
 
 /// One shift per job, for all links together.
@@ -38,8 +39,8 @@ const RANDOM_STARTS: u64 = 4;
 pub struct ClusterSolution {
     /// The mean score over all links, each counted with its multiplicity.
     pub score: f64,
-    /// No shifts reach a higher score than this. Of the shifts that the options' precision allows,
-    /// if the optimum was searched for.
+    /// No shifts reach a higher score than this; if the optimum was searched for, no shifts that
+    /// the options' precision allows.
     pub bound: f64,
     /// Whether `score` is proven to be the optimum.
     pub proven_optimal: bool,
@@ -49,7 +50,7 @@ pub struct ClusterSolution {
     pub perimeter: Option<Duration>,
 }
 
-/// Jobs of which each has profiles to choose from, one per batch size.
+/// Jobs with a choice of profiles, one per batch size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchProblem {
     /// By job, by batch size.
@@ -58,21 +59,21 @@ pub struct BatchProblem {
     pub links: Vec<JointLink>,
     /// As in [`JointProblem::gpu_groups`].
     pub gpu_groups: Vec<Vec<usize>>,
-    /// How far the periods of a combination may be stretched to fit on one circle, as in
-    /// [`commensurate()`].
+    /// The relative error up to which the periods of a combination may be stretched to fit on one
+    /// circle, as in [`commensurate()`].
     pub tolerance: f64,
 }
 
 /// The best batch sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchChoice {
-    /// By job: which of its profiles.
+    /// By job: the index of the chosen profile.
     pub profiles: Vec<usize>,
-    /// The shifts for these.
+    /// The shifts for these profiles.
     pub solution: ClusterSolution,
-    /// How many combinations there are.
+    /// The number of combinations.
     pub combinations: usize,
-    /// How many were solved; the others were ruled out by their load.
+    /// The number of combinations that were solved; the others were ruled out by their load.
     pub solved: usize,
 }
 
@@ -82,15 +83,17 @@ pub struct BatchChoice {
 pub enum BatchError {
     #[error("job {job} has no batch size to choose from")]
     NoProfile { job: usize },
-    #[error("{found} combinations of batch sizes; at most {MAX_COMBINATIONS} are looked at")]
-    TooManyCombinations { found: u128 },
+    #[error(
+        "{combinations} combinations of batch sizes; at most {MAX_COMBINATIONS} are tried: give fewer"
+    )]
+    TooManyCombinations { combinations: u128 },
     #[error(transparent)]
     Compat(#[from] CompatError),
 }
 
 impl ClusterSolution {
-    /// By job: its shift as an angle of the circle over all periods, in degrees (Equation 4); none if
-    /// the periods have no usable common multiple.
+    /// By job: its shift as an angle of the circle of all periods, in degrees (Equation 4); `None`
+    /// if the periods have no usable common multiple.
     pub fn rotations_deg(&self) -> Option<Vec<f64>> {
         let perimeter_s = self.perimeter?.as_secs_f64();
         let angle = |shift: &Duration| shift.as_secs_f64() / perimeter_s * 360.0;
@@ -100,16 +103,16 @@ impl ClusterSolution {
 
 /// One shift per job that maximises the mean score over all links.
 ///
-/// Up to [`PROVABLE_JOBS`] jobs whose periods have a common multiple, this is
-/// [`solve_joint`]. Otherwise jobs are shifted one at a time to where
-/// that is best while the others stay, from several starts, until no single job can improve: a good
-/// answer, proven only where it reaches the bound that the links' load sets. That search considers all
-/// shifts, whatever the precision asked for.
+/// Up to [`PROVABLE_JOBS`] jobs whose periods have a common multiple, this is [`solve_joint`].
+/// Otherwise it is a climb: jobs move one at a time to their best shift while the others stay, from
+/// several starting points, until no single job can improve. Its result is good, but proven only if
+/// it reaches the bound that the load of the links sets. The climb considers all shifts, whatever
+/// the precision of the options.
 ///
 /// # Errors
-/// As [`solve_joint`], but periods need a usable common multiple only per
-/// link; in the larger case, [`CompatError::Stopped`] if no shifts were found that keep jobs that share
-/// a GPU apart.
+/// As [`solve_joint`], but periods need a usable common multiple only on each
+/// link; and [`CompatError::Stopped`] if the climb found no shifts that keep jobs on one
+/// GPU apart.
 pub fn solve_cluster(
     problem: &JointProblem,
     options: &SolveOptions<'_>,
@@ -123,25 +126,27 @@ pub fn solve_cluster(
     };
     if perimeter.is_some() && problem.jobs.len() <= PROVABLE_JOBS {
         match solve_joint(&problem, options) {
-            // Sums over many links with unlike capacities may not fit; link by link they do.
+            // A sum over many links of unlike capacities may overflow where the sums of single
+            // links do not.
             Err(CompatError::Overflow) => {}
             Err(error) => return Err(error),
-            // Stopped short, the search may know less than a climb does.
-            Ok(found) => {
-                let found = ascent.with_scores_of_shifts(found, perimeter);
-                let climbed = (!found.proven_optimal)
+            // A search that a limit ended may be worse than a climb.
+            Ok(solution) => {
+                let searched = ascent.with_scores_of_shifts(solution, perimeter);
+                let climbed = (!searched.proven_optimal)
                     .then(|| ascent.climb(&problem, perimeter, options))
                     .and_then(Result::ok)
-                    .filter(|climbed| climbed.score > found.score);
-                return Ok(climbed.unwrap_or(found));
+                    .filter(|climbed| climbed.score > searched.score);
+                return Ok(climbed.unwrap_or(searched));
             }
         }
     }
     ascent.climb(&problem, perimeter, options)
 }
 
-/// The combination of batch sizes, and shifts for it, with the best score; of equals (to 1e-9) the one
-/// whose choices come first. The options' time limit holds for each combination.
+/// The combination of batch sizes with the best score, and shifts for it; among equals (to 1e-9),
+/// the one that is first in lexicographic order. The options' limits apply to each combination
+/// separately.
 ///
 /// # Errors
 /// If a job has no profile, or there are more than [`MAX_COMBINATIONS`]; otherwise as
@@ -164,11 +169,12 @@ pub fn choose_batch_sizes(
             Err(error) => failure = failure.or(Some(error)),
         }
     }
+    // The most promising first: a good score rules out the rest without solving it.
     bounded.sort_by_key(|(bound, _)| std::cmp::Reverse(*bound));
-    let mut best: Option<Chosen> = None;
+    let mut best: Option<SolvedCombination> = None;
     let mut solved = 0;
     for (bound, profiles) in bounded {
-        // What may only draw level still counts if its choices come first.
+        // A bound equal to the best score still matters if the combination is first in order.
         if best.as_ref().is_some_and(|best| best.beats(bound, &profiles)) {
             continue;
         }
@@ -178,13 +184,13 @@ pub fn choose_batch_sizes(
             Ok(solution) => {
                 let score = in_billionths(solution.score);
                 if best.as_ref().is_none_or(|best| !best.beats(score, &profiles)) {
-                    best = Some(Chosen { score, profiles, solution });
+                    best = Some(SolvedCombination { score, profiles, solution });
                 }
             }
         }
     }
     match best {
-        Some(Chosen { profiles, solution, .. }) => {
+        Some(SolvedCombination { profiles, solution, .. }) => {
             Ok(BatchChoice { profiles, solution, combinations, solved })
         }
         None => Err(failure.expect("a combination was solved or failed").into()),
@@ -192,26 +198,28 @@ pub fn choose_batch_sizes(
 }
 
 /// A combination of batch sizes, solved.
-struct Chosen {
+struct SolvedCombination {
     /// In billionths.
     score: i64,
     profiles: Vec<usize>,
     solution: ClusterSolution,
 }
 
-impl Chosen {
-    /// Whether it stays ahead of another combination of this score: no two have the same choices.
+impl SolvedCombination {
+    /// Whether it is better than another combination with this score. No two combinations have
+    /// equal profiles.
     fn beats(&self, score: i64, profiles: &[usize]) -> bool {
         score < self.score || score == self.score && *self.profiles < *profiles
     }
 }
 
-/// Scores are compared after rounding, so that the order of a sum decides nothing.
+/// A score rounded for comparisons, so that the order of a floating-point sum decides nothing.
 fn in_billionths(score: f64) -> i64 {
     (score * 1e9).round() as i64
 }
 
 impl BatchProblem {
+    /// The problem of one combination, with periods that are fitted to each other.
     fn with(&self, profiles: &[usize]) -> Result<JointProblem, CompatError> {
         let chosen: Vec<&Profile> =
             self.jobs.iter().zip(profiles).map(|(choices, index)| &choices[*index]).collect();
@@ -234,9 +242,10 @@ fn combinations(jobs: &[Vec<Profile>]) -> Result<Vec<Vec<usize>>, BatchError> {
     if let Some(job) = jobs.iter().position(Vec::is_empty) {
         return Err(BatchError::NoProfile { job });
     }
-    let found = jobs.iter().fold(1u128, |product, job| product.saturating_mul(job.len() as u128));
-    if found > MAX_COMBINATIONS {
-        return Err(BatchError::TooManyCombinations { found });
+    let combinations =
+        jobs.iter().fold(1u128, |product, job| product.saturating_mul(job.len() as u128));
+    if combinations > MAX_COMBINATIONS {
+        return Err(BatchError::TooManyCombinations { combinations });
     }
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     for job in jobs {
@@ -248,8 +257,8 @@ fn combinations(jobs: &[Vec<Profile>]) -> Result<Vec<Vec<usize>>, BatchError> {
     Ok(all)
 }
 
-/// The same problem with nothing said twice: a job's flows on a link added up, equal links as one with
-/// their multiplicities added, and links that nobody crosses left out.
+/// The same problem without repetitions: a job's flows on a link are added up, equal links become
+/// one with the sum of their multiplicities, and links that no job crosses are left out.
 fn merged(problem: &JointProblem) -> JointProblem {
     let mut multiplicity: BTreeMap<(Rate, Vec<(usize, u32)>), u32> = BTreeMap::new();
     for link in problem.links.iter().filter(|link| link.multiplicity > 0) {
@@ -280,7 +289,7 @@ fn merged(problem: &JointProblem) -> JointProblem {
     JointProblem { jobs: problem.jobs.clone(), links, gpu_groups }
 }
 
-/// What the bound by load takes for granted.
+/// Checks what [`load_bound`] relies on: capacities above 0 and known jobs.
 fn check_load(problem: &JointProblem) -> Result<(), CompatError> {
     let jobs = problem.jobs.len();
     if problem.links.iter().any(|link| link.capacity.is_zero()) {
@@ -293,8 +302,8 @@ fn check_load(problem: &JointProblem) -> Result<(), CompatError> {
     }
 }
 
-/// A score that no shifts exceed: a link's mean excess is at least its mean demand less its capacity,
-/// wherever the demand lies.
+/// A score that no shifts exceed: a link's mean excess is at least its mean demand minus its
+/// capacity, wherever the demand lies.
 fn load_bound(problem: &JointProblem, strict: bool) -> f64 {
     let (mut score, mut links) = (0.0, 0.0);
     for link in &problem.links {
@@ -311,56 +320,61 @@ fn load_bound(problem: &JointProblem, strict: bool) -> f64 {
             mean_bps * f64::from(*flows) / link.capacity.as_bps() as f64
         };
         let load: f64 = link.crossings.iter().map(share).sum();
+        // Without `load` − 1, the mean excess that no shift avoids.
         score += f64::from(link.multiplicity) * (2.0 - load).min(1.0);
         links += f64::from(link.multiplicity);
     }
     score / links
 }
 
-/// A search that improves one job at a time.
+/// A search that improves one job at a time: coordinate ascent.
 struct Ascent {
+    /// By job, in picoseconds.
     periods: Vec<u64>,
-    pieces: Vec<Piece>,
-    pieces_of: Vec<Vec<usize>>,
+    resources: Vec<SharedResource>,
+    /// By job: indices into `resources`.
+    resources_of: Vec<Vec<usize>>,
+    /// The number of links, with their multiplicities.
     links: u128,
 }
 
 /// One link, or one group of jobs that share a GPU.
-struct Piece {
+struct SharedResource {
     jobs: Vec<usize>,
     demand: Demand,
     /// 0 for a GPU.
     multiplicity: u32,
 }
 
-/// By how much scores fall short of 1, summed over links, in units of 10⁻¹²; computing at the same
-/// time on one GPU comes first.
+/// The objective, compared in this order: picoseconds of simultaneous computing on a GPU; then 1 −
+/// score, summed over links, in units of 1 ÷ [`LOSS_UNITS`]. As integers, so that the order of
+/// summation decides nothing.
 type Loss = (u128, u128);
 
 impl Ascent {
     fn new(joint: &JointProblem, options: &SolveOptions<'_>) -> Result<Self, CompatError> {
-        let mut pieces = Vec::new();
+        let mut resources = Vec::new();
         for link in joint.links.iter().filter(|link| !link.crossings.is_empty()) {
             let jobs = link.crossings.iter().map(|(job, _)| *job).collect();
             let demand = Demand::on_link(&joint.jobs, link, options.strict)?;
-            pieces.push(Piece { jobs, demand, multiplicity: link.multiplicity });
+            resources.push(SharedResource { jobs, demand, multiplicity: link.multiplicity });
         }
         for group in joint.gpu_groups.iter().filter(|group| !group.is_empty()) {
             let demand = Demand::on_gpu(&joint.jobs, group)?;
-            pieces.push(Piece { jobs: group.clone(), demand, multiplicity: 0 });
+            resources.push(SharedResource { jobs: group.clone(), demand, multiplicity: 0 });
         }
-        let mut pieces_of = vec![Vec::new(); joint.jobs.len()];
-        for (index, piece) in pieces.iter().enumerate() {
-            for job in &piece.jobs {
-                pieces_of[*job].push(index);
+        let mut resources_of = vec![Vec::new(); joint.jobs.len()];
+        for (index, resource) in resources.iter().enumerate() {
+            for job in &resource.jobs {
+                resources_of[*job].push(index);
             }
         }
         let periods = joint.jobs.iter().map(|job| job.period().as_ps()).collect();
-        let links = pieces.iter().map(|piece| u128::from(piece.multiplicity)).sum();
+        let links = resources.iter().map(|resource| u128::from(resource.multiplicity)).sum();
         if links == 0 {
             return Err(CompatError::NoLinks);
         }
-        Ok(Self { periods, pieces, pieces_of, links })
+        Ok(Self { periods, resources, resources_of, links })
     }
 
     fn climb(
@@ -388,37 +402,40 @@ impl Ascent {
         })
     }
 
-    /// What `found` is worth after its shifts were rounded to picoseconds.
+    /// A solution with the score of its shifts as they are after rounding to picoseconds.
     fn with_scores_of_shifts(
         &self,
-        found: Solution,
+        solution: Solution,
         perimeter: Option<Duration>,
     ) -> ClusterSolution {
-        let shifts_ps: Vec<u64> = found.time_shifts.iter().map(|shift| shift.as_ps()).collect();
-        let score = self.score(self.loss(0..self.pieces.len(), &shifts_ps));
+        let shifts_ps: Vec<u64> = solution.time_shifts.iter().map(|shift| shift.as_ps()).collect();
+        let score = self.score(self.loss(0..self.resources.len(), &shifts_ps));
         ClusterSolution {
             score,
-            bound: if found.proven_optimal { score } else { found.bound.max(score) },
-            proven_optimal: found.proven_optimal,
-            time_shifts: found.time_shifts,
+            // Rounding may raise the score a little above the bound.
+            bound: if solution.proven_optimal { score } else { solution.bound.max(score) },
+            proven_optimal: solution.proven_optimal,
+            time_shifts: solution.time_shifts,
             perimeter,
         }
     }
 
     /// The mean score over links.
     fn score(&self, (_, shortfall): Loss) -> f64 {
-        1.0 - shortfall as f64 / PARTS / self.links as f64
+        1.0 - shortfall as f64 / LOSS_UNITS / self.links as f64
     }
 
     fn start(&self, start: u64) -> Vec<u64> {
         if start == 0 {
             return vec![0; self.periods.len()];
         }
+        // A fixed seed: the answer depends on the problem alone.
         let mut draw = stream(0, "cluster-wide start", start);
         self.periods.iter().map(|period| draw.random_range(0..*period)).collect()
     }
 
-    /// Shifts one job after another to its best place until none has a better one.
+    /// Moves one job after another to its best shift until no job has a better one. Returns the
+    /// loss and the shifts.
     fn improve(&self, mut shifts: Vec<u64>, budget: &mut Budget<'_>) -> (Loss, Vec<u64>) {
         let mut improved = true;
         while improved {
@@ -429,11 +446,12 @@ impl Ascent {
                 for place in self.places(job, &shifts) {
                     budget.spend(edges);
                     if budget.exhausted() {
-                        return (self.loss(0..self.pieces.len(), &shifts), shifts);
+                        return (self.loss(0..self.resources.len(), &shifts), shifts);
                     }
                     let before = std::mem::replace(&mut shifts[job], place);
                     let loss = self.loss_at(job, &shifts);
                     shifts[job] = before;
+                    // Strictly: moves between equal losses might never end.
                     if loss < best.0 {
                         best = (loss, place);
                     }
@@ -442,45 +460,48 @@ impl Ascent {
                 shifts[job] = best.1;
             }
         }
-        (self.loss(0..self.pieces.len(), &shifts), shifts)
+        (self.loss(0..self.resources.len(), &shifts), shifts)
     }
 
-    /// How many edges a look at the loss at one place of `job` takes.
+    /// The number of edges that one evaluation of [`Self::loss_at`] visits.
     fn edges_beside(&self, job: usize) -> usize {
-        let pieces = self.pieces_of[job].iter().map(|piece| &self.pieces[*piece]);
-        pieces.map(|piece| piece.demand.edges()).sum()
+        let resources = self.resources_of[job].iter().map(|resource| &self.resources[*resource]);
+        resources.map(|resource| resource.demand.edges()).sum()
     }
 
+    /// The loss of the resources that `job` uses: the only part that depends on its shift.
     fn loss_at(&self, job: usize, shifts: &[u64]) -> Loss {
-        self.loss(self.pieces_of[job].iter().copied(), shifts)
+        self.loss(self.resources_of[job].iter().copied(), shifts)
     }
 
-    fn loss(&self, pieces: impl Iterator<Item = usize>, shifts: &[u64]) -> Loss {
-        pieces.fold((0, 0), |(overlap, shortfall), piece| {
-            let piece = &self.pieces[piece];
-            let own: Vec<u64> = piece.jobs.iter().map(|job| shifts[*job]).collect();
-            if piece.multiplicity == 0 {
-                return (overlap + piece.demand.excess(&own), shortfall);
+    fn loss(&self, resources: impl Iterator<Item = usize>, shifts: &[u64]) -> Loss {
+        resources.fold((0, 0), |(overlap, shortfall), resource| {
+            let resource = &self.resources[resource];
+            let shifts: Vec<u64> = resource.jobs.iter().map(|job| shifts[*job]).collect();
+            if resource.multiplicity == 0 {
+                return (overlap + resource.demand.excess(&shifts), shortfall);
             }
-            let parts = (piece.demand.shortfall(&own) * PARTS).round() as u128;
-            (overlap, shortfall + u128::from(piece.multiplicity) * parts)
+            let units = (resource.demand.shortfall(&shifts) * LOSS_UNITS).round() as u128;
+            (overlap, shortfall + u128::from(resource.multiplicity) * units)
         })
     }
 
-    /// The shifts at which an edge of `job` meets an edge of another job on a link of both. The
-    /// excess is linear between them, so that its minimum is at one of them.
+    /// The shifts at which an edge of `job` meets an edge of another job on a resource of both,
+    /// ascending. Between them, excess is linear, so its minimum lies at one of them.
     fn places(&self, job: usize, shifts: &[u64]) -> Vec<u64> {
         let period = self.periods[job];
         let mut places = Vec::new();
-        for piece in self.pieces_of[job].iter().map(|piece| &self.pieces[*piece]) {
-            let own: Vec<u64> = piece.edges(job);
-            for other in piece.jobs.iter().copied().filter(|other| *other != job) {
+        for resource in self.resources_of[job].iter().map(|resource| &self.resources[*resource]) {
+            let edges: Vec<u64> = resource.edges(job);
+            for other in resource.jobs.iter().copied().filter(|other| *other != job) {
                 let other_period = self.periods[other];
-                for edge in piece.edges(other) {
+                for edge in resource.edges(other) {
                     let first = edge + shifts[other] % other_period;
+                    // After the least common multiple of both periods, positions within `period`
+                    // repeat.
                     for round in 0..period / period.gcd(&other_period) {
                         let at = (first + round * other_period) % period;
-                        places.extend(own.iter().map(|edge| (at + period - edge) % period));
+                        places.extend(edges.iter().map(|edge| (at + period - edge) % period));
                     }
                 }
             }
@@ -491,11 +512,11 @@ impl Ascent {
     }
 }
 
-/// Units of loss in a score of 1.
-const PARTS: f64 = 1e12;
+/// The number of units of loss in a score of 1.
+const LOSS_UNITS: f64 = 1e12;
 
-impl Piece {
-    /// Where `job`'s demand changes, within its period.
+impl SharedResource {
+    /// The times within its period at which the demand of `job` changes.
     fn edges(&self, job: usize) -> Vec<u64> {
         let places = self.jobs.iter().enumerate().filter(|(_, other)| **other == job);
         places.flat_map(|(place, _)| self.demand.edges_ps(place)).collect()

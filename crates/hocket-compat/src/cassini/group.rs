@@ -1,5 +1,5 @@
-//! Links of a candidate that carry the same jobs: which of them decide the time-shifts, and when two
-//! such sets of links pose the same problem.
+//! Groups of a candidate's links that carry the same jobs: the links that determine the
+//! time-shifts, and a key by which equal problems of different groups are recognised.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,18 @@ pub(super) struct Group {
     pub(super) variants: Vec<Variant>,
 }
 
-/// Links of a group that differ in nothing.
+/// Links of a group with equal capacity and equal flows of each job.
 pub(super) struct Variant {
     pub(super) capacity: Rate,
     /// By position in the group's jobs.
     pub(super) flows: Vec<u32>,
     pub(super) links: Vec<usize>,
-    /// What the variant counts when the group is solved; 0 if another variant dominates it.
+    /// Its weight in the mean score when the group is solved; 0 if another variant dominates it.
     pub(super) weight: u32,
 }
 
-/// What decides the answer for a group, with its jobs in an order of their own.
+/// Everything that determines the solution of a group, with its jobs in an order that does not
+/// depend on their numbers: groups with equal keys share one solution.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) kinds: Vec<usize>,
@@ -39,6 +40,7 @@ pub(super) struct VariantKey {
 }
 
 impl Variant {
+    /// Whether this variant has no more capacity than `other` and no fewer flows of any job.
     fn dominates(&self, other: &Self) -> bool {
         let flows = self.flows.iter().zip(&other.flows);
         self.capacity <= other.capacity && flows.into_iter().all(|(own, others)| own >= others)
@@ -60,6 +62,7 @@ impl Group {
             .into_iter()
             .map(|((capacity, flows), links)| Variant { capacity, flows, links, weight: 0 })
             .collect();
+        // No two variants are equal, so dominance has no cycles and at least one variant remains.
         let binding: Vec<usize> = (0..variants.len())
             .filter(|own| {
                 let dominated = |other: usize| variants[other].dominates(&variants[*own]);
@@ -67,14 +70,15 @@ impl Group {
             })
             .collect();
         for &variant in &binding {
-            // Alone, its weight changes nothing, and links that differ in number share their answer.
+            // The weight of a single variant does not change its optimum: with 1, groups of any
+            // number of such links have equal keys.
             let links = u32::try_from(variants[variant].links.len()).unwrap_or(u32::MAX);
             variants[variant].weight = if binding.len() == 1 { 1 } else { links };
         }
         Self { jobs, variants }
     }
 
-    /// Positions of jobs in the order of the key.
+    /// The positions of the group's jobs, in the order of the key: by kind, then by flows.
     pub(super) fn key_order(&self, kinds: &[usize]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.jobs.len()).collect();
         order.sort_by_key(|position| {
@@ -101,7 +105,7 @@ impl Group {
         }
     }
 
-    /// The link that stands for all of the group.
+    /// The link that represents the group in messages.
     pub(super) fn tightest_link(&self) -> usize {
         let binding = self.variants.iter().find(|variant| variant.weight > 0);
         binding.expect("of finitely many variants, one is not dominated").links[0]

@@ -1,4 +1,4 @@
-//! Random instances on one link with the optimum that a constraint solver proved.
+//! Random instances on one link, each with the optimum that a constraint solver proved.
 
 #[path = "../../src/testing.rs"]
 mod testing;
@@ -52,6 +52,6 @@ pub(crate) fn instances() -> Vec<(Instance, LinkProblem)> {
 }
 
 fn profile(job: &Job) -> Profile {
-    let phase = |its: &Up| testing::up(its.start_ms, its.duration_ms, its.gbps);
+    let phase = |up: &Up| testing::up(up.start_ms, up.duration_ms, up.gbps);
     testing::profile(job.period_ms, &job.phases.iter().map(phase).collect::<Vec<_>>())
 }

@@ -1,42 +1,43 @@
-//! Iterations one after another that are alike, as one row.
+//! Consecutive iterations of similar times, as one row.
 
 use hocket_des::{Duration, Time};
 use hocket_scenario::{IterationRow, JobId};
 
-/// Iterations of a job, one after another; what is summed is so over all of them.
+/// Consecutive iterations of a job with similar times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarIterations {
     /// The job.
     pub job: JobId,
     /// The number of the first, counted from 0 over the whole run.
     pub iteration: u64,
-    /// How many.
+    /// The number of iterations.
     pub count: u64,
     /// When the first one starts.
     pub start: Time,
     /// When the last one ends.
     pub end: Time,
-    /// Sum of their lengths.
+    /// The sum of their durations.
     pub duration: Duration,
-    /// Sum of the times in which they send.
+    /// The sum of their times in Up phases.
     pub communication: Duration,
-    /// Sum of the waits before them.
+    /// The sum of the waits before them.
     pub delayed: Duration,
-    /// Packets marked in them, on average over many such runs.
+    /// The expected number of packets marked in them.
     pub marks: f64,
-    first: Likeness,
+    /// The times of the first iteration, with which later ones are compared: compared with the latest, they could drift.
+    first: Times,
 }
 
-/// What makes iterations alike.
+/// The times by which iterations are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Likeness {
+struct Times {
     duration: Duration,
     communication: Duration,
     delayed: Duration,
 }
 
 impl SimilarIterations {
-    /// `count` times `row`, of a job that did `done_before` iterations before the row's first.
+    /// `count` iterations with the times of `row`, of a job that had done `done_before` iterations when it started.
     pub(super) fn new(row: &IterationRow, done_before: u64, count: u64) -> Self {
         let (duration, communication, delayed) = (row.duration(), row.communication, row.delayed);
         Self {
@@ -49,15 +50,15 @@ impl SimilarIterations {
             communication: communication * count,
             delayed: delayed * count,
             marks: 0.0,
-            first: Likeness { duration, communication, delayed },
+            first: Times { duration, communication, delayed },
         }
     }
 
-    /// Joins `open`, the stretch before it, if both are alike within `merge` of the first iteration's length; otherwise takes
-    /// its place, and the other one comes back.
+    /// Merges these iterations into the row `open` if their times differ from those of its first iteration by no more than
+    /// `merge` × its duration. Otherwise replaces `open` and returns the old row, which is then complete.
     pub(super) fn join(self, open: &mut Option<Self>, merge: f64) -> Option<Self> {
         match open {
-            Some(before) if before.first.is_like(self.first, merge) => {
+            Some(before) if before.first.is_similar(self.first, merge) => {
                 before.count += self.count;
                 before.end = self.end;
                 before.duration += self.duration;
@@ -71,8 +72,8 @@ impl SimilarIterations {
     }
 }
 
-impl Likeness {
-    fn is_like(self, other: Self, merge: f64) -> bool {
+impl Times {
+    fn is_similar(self, other: Self, merge: f64) -> bool {
         let most_ps = (self.duration.as_ps() as f64 * merge) as u64;
         let near = |a: Duration, b: Duration| a.as_ps().abs_diff(b.as_ps()) <= most_ps;
         near(self.duration, other.duration)

@@ -1,4 +1,4 @@
-//! Jobs that come, move and go in one run: the same as a scenario of the same jobs, however the run is cut.
+//! Arriving, moving and departing jobs in one run: they behave as in a scenario of the same jobs, wherever the run pauses.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn at(ms: u64) -> Time {
     Time::ZERO + Duration::from_ms(ms)
 }
 
-/// One of `iterations` iterations of compute and then `gbps` on link 0.
+/// A start of `iterations` iterations, each with compute followed by `gbps` on link 0.
 fn start(compute_ms: u64, up_ms: u64, gbps: u64, iterations: u64) -> Start {
     let period = Duration::from_ms(compute_ms + up_ms);
     let profile = Profile::new(period, vec![up(compute_ms, up_ms, gbps)]).expect("Up ends with it");
@@ -51,7 +51,8 @@ fn of_scenario(outcome: &FlowOutcome) -> BTreeMap<String, Vec<(u64, u64)>> {
     rows
 }
 
-// Each job starts when it arrives, and the run stops at each of `cuts` on its way to `end`. So many jobs have not ended then.
+// Each job starts at its arrival, and the run pauses at each of `cuts` before it reaches `end`. Returns the number of jobs that
+// have not ended by then.
 fn run_until(jobs: &[Job], goodput: &Goodput, cuts: &[u64], end: Time) -> (ClusterRun, usize) {
     let goodput = goodput.clone();
     let settings = Settings { seed: 7, priority_queues: 2, goodput, ..Settings::default() };
@@ -84,14 +85,14 @@ fn run_until(jobs: &[Job], goodput: &Goodput, cuts: &[u64], end: Time) -> (Clust
     (run, left)
 }
 
-// To the end of all jobs.
+// Runs all jobs to their end.
 fn in_a_cluster(
     jobs: &[Job],
     goodput: &Goodput,
     cuts: &[u64],
 ) -> (BTreeMap<String, Vec<(u64, u64)>>, ClusterRun) {
     let (mut run, left) = run_until(jobs, goodput, cuts, at(1_000_000));
-    assert_eq!(left, 0, "all jobs come to their end");
+    assert_eq!(left, 0, "all jobs end");
     let rows = run.take_iterations();
     let by_job = jobs
         .iter()
@@ -102,7 +103,7 @@ fn in_a_cluster(
 
 proptest! {
     #[test]
-    fn jobs_that_come_one_by_one_do_what_they_do_in_a_scenario(
+    fn arriving_jobs_behave_as_in_a_scenario(
         mut jobs in any_jobs(),
         jitter in prop::sample::select(vec![0.0, 0.05]),
         shares in prop::sample::select(vec![vec![], vec![0.88, 0.65]]),
@@ -140,7 +141,7 @@ fn a_job_alone_is_one_row_however_long_it_runs() {
 }
 
 #[test]
-fn a_stopped_job_leaves_at_the_end_of_its_iteration_and_goes_on_where_it_was() {
+fn a_stopped_job_leaves_at_the_end_of_its_iteration_and_resumes_with_the_next_one() {
     let mut run = ClusterRun::new(&one_link(), Settings::default());
     let job = run.add("job");
     run.start(job, start(60, 40, 30, 10)).unwrap();
@@ -188,7 +189,7 @@ fn slots_let_two_jobs_take_turns() {
     run.take_iterations();
     run.advance(at(5_000)).unwrap();
     let rows = run.take_iterations();
-    // The iteration under way still meets the other one; after it each has the link to itself.
+    // The present iterations still contend; after them, each job has the link to itself.
     for job in jobs {
         let last = rows.iter().rfind(|row| row.job == job).unwrap();
         assert_eq!(last.duration, Duration::from_ms(100) * last.count, "{last:?}");
@@ -199,7 +200,7 @@ fn slots_let_two_jobs_take_turns() {
 }
 
 #[test]
-fn a_job_that_waits_for_its_first_slot_gets_another_one_that_is_still_to_come() {
+fn a_job_that_waits_for_its_first_slot_can_be_moved_to_another_future_slot() {
     let mut run = ClusterRun::new(&one_link(), Settings::default());
     let job = run.add("job");
     run.start(job, start(60, 40, 30, 1)).unwrap();
@@ -209,7 +210,7 @@ fn a_job_that_waits_for_its_first_slot_gets_another_one_that_is_still_to_come() 
     };
     run.align(job, slots(500, 1_000)).unwrap();
     run.advance(at(300)).unwrap();
-    // One of these slots has passed, though not when the job came.
+    // One of these slots has passed, although it was after the job's arrival.
     run.align(job, slots(200, 120)).unwrap();
     assert_eq!(run.advance(at(2_000)).unwrap(), [(job, Ended::Done)]);
     let [row] = &run.take_iterations()[..] else { panic!("it has one iteration") };
@@ -229,7 +230,7 @@ fn a_late_job_catches_up_with_its_slots() {
     run.advance(at(1_100)).unwrap();
     let rows = run.take_iterations();
     let of_job: Vec<_> = rows.iter().filter(|row| row.job == job).collect();
-    // 5 ms late for its slot, then in time without a wait, then early: each slot has 5 ms to spare.
+    // 5 ms late for its slot, then on time without a wait, then early: each slot has 5 ms of slack.
     let starts: Vec<_> = of_job.iter().map(|row| (row.start, row.count)).collect();
     assert_eq!(starts, [(at(0), 1), (at(110), 2), (at(315), 7)]);
     assert_eq!(of_job[2].delayed, Duration::from_ms(5) * 7);
@@ -255,10 +256,10 @@ fn iterations_that_differ_little_become_one_row_on_request() {
 }
 
 #[test]
-fn a_job_is_delayed_by_the_one_that_it_meets() {
+fn jobs_that_share_a_link_delay_each_other() {
     let mut run = ClusterRun::new(&one_link(), Settings::default());
     let (job, other) = (run.add("job"), run.add("other"));
-    // From 60 ms on both get half of the link; the other one has half as much to send.
+    // From 60 ms on, both get half of the link; the other job has half as much to send.
     run.start(job, start(60, 40, 50, 1)).unwrap();
     run.start(other, start(60, 20, 50, 1)).unwrap();
     run.advance(at(1_000)).unwrap();
@@ -268,8 +269,8 @@ fn a_job_is_delayed_by_the_one_that_it_meets() {
     let expected = [(encounter(job, other), 0.020), (encounter(other, job), 0.020)];
     let delays = run.take_delays();
     assert_eq!(delays.len(), expected.len());
-    for ((met, delay_s), (expected_met, expected_s)) in delays.into_iter().zip(expected) {
-        assert_eq!(met, expected_met);
+    for ((pair, delay_s), (expected_pair, expected_s)) in delays.into_iter().zip(expected) {
+        assert_eq!(pair, expected_pair);
         assert!((delay_s - expected_s).abs() < 1e-12, "{delay_s}");
     }
     assert!(run.take_delays().is_empty(), "they were taken");
@@ -278,7 +279,7 @@ fn a_job_is_delayed_by_the_one_that_it_meets() {
 }
 
 #[test]
-fn a_link_that_more_comes_to_than_it_carries_marks_the_packets_of_both_jobs() {
+fn a_link_to_which_more_arrives_than_it_carries_marks_packets_of_both_jobs() {
     let model = MarkModel::new(
         vec![1_000.0, 2_000.0],
         vec![0.0, 0.0],
@@ -293,7 +294,7 @@ fn a_link_that_more_comes_to_than_it_carries_marks_the_packets_of_both_jobs() {
         run.start(job, Start { inputs, ..start(60, 40, 50, 2) }).unwrap();
     }
     run.advance(at(1_000)).unwrap();
-    // They meet for 80 ms in each of their iterations.
+    // They contend for 80 ms in each iteration.
     let rows = run.take_iterations();
     assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [2, 2]);
     assert!(rows.iter().all(|row| (row.marks - 80.0).abs() < 1e-6), "{rows:?}");
@@ -303,13 +304,13 @@ fn a_link_that_more_comes_to_than_it_carries_marks_the_packets_of_both_jobs() {
 
 proptest! {
     #[test]
-    fn what_is_left_at_any_time_goes_on_as_the_run_itself(
+    fn the_remaining_work_at_any_time_continues_as_the_run_does(
         mut jobs in any_jobs(),
         cut_ms in 300_u64..1_500,
     ) {
         for job in &mut jobs {
             job.share = Share::Fair;
-            // What is left is rounded up: two picoseconds of it would wait for a whole phase of a job that goes before.
+            // Remainders are rounded up: two picoseconds of one would wait for a whole phase of a job with higher priority.
             job.priority = 0;
         }
         let (rows, _) = in_a_cluster(&jobs, &Goodput::default(), &[]);
@@ -327,7 +328,7 @@ proptest! {
         for rest in &rests {
             let name = &jobs[rest.job.index()].name;
             let (whole, resumed) = (&rows[name], &later[name]);
-            // The end of every iteration after the cut, each as late as the job's own within the rounding of what was left.
+            // All iterations after the cut end at the same times, except for the rounding of remainders.
             let expected = whole.iter().map(|row| row.1).filter(|&end| end > at(cut_ms).as_ps());
             let skipped = usize::from(rest.waits);
             prop_assert_eq!(resumed.len() - skipped, expected.clone().count());
@@ -344,7 +345,7 @@ fn after_the_rest_of_an_iteration_the_next_one_waits_for_the_next_slot() {
     let first = job_of("job", 30, &[up(0, 30, 50)]).periodic().map(|work| work.profile.clone());
     let whole = job_of("job", 100, &[up(60, 40, 50)]);
     let Work::Periodic(work) = whole.work.clone() else { panic!("it is periodic") };
-    // It is 70 ms after its slot when it comes, and slots are 105 ms apart.
+    // It arrives 70 ms after its slot, and slots are 105 ms apart.
     let job = Job {
         work: Work::Periodic(Periodic { first, ..work }),
         time_shift: Some(Duration::from_ms(35)),

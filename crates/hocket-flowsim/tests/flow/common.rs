@@ -1,4 +1,4 @@
-//! Jobs and links that several test files use.
+//! Jobs, links and readers of tables for several test files.
 
 use hocket_des::{Duration, Rate};
 use hocket_flowsim::{FlowOptions, FlowOutcome, run};
@@ -27,7 +27,7 @@ pub(crate) fn job_of(name: &str, period_ms: u64, phases: &[Phase]) -> Job {
     Job::new(name, profile, vec![Crossing { link: LinkId::new(0), flows: 1 }])
 }
 
-/// So many iterations of each job over one link of 50 Gbps, with seed 1.
+/// A number of iterations of each job over one link of 50 Gbps, with seed 1.
 pub(crate) fn on_one_link(jobs: Vec<Job>, priority_queues: u8, iterations: u64) -> Scenario {
     let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
     let stop = Stop { iterations: Some(iterations), until: None };
@@ -79,8 +79,8 @@ pub(crate) fn column_str<'a>(table: &'a Table, name: &str) -> Vec<&'a str> {
     }
 }
 
-/// A float column's values that belong to one job.
+/// The values of one job in a float column.
 pub(crate) fn of_job(table: &Table, job: &str, name: &str) -> Vec<f64> {
     let rows = column_str(table, "job").into_iter().zip(column_f64(table, name));
-    rows.filter(|(its, _)| *its == job).map(|(_, value)| value).collect()
+    rows.filter(|(of, _)| *of == job).map(|(_, value)| value).collect()
 }

@@ -1,4 +1,4 @@
-//! The flow engine as its users call it.
+//! The flow engine through its public interface.
 
 mod cluster;
 mod common;

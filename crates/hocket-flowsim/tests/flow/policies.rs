@@ -11,8 +11,8 @@ use crate::common::{
     run_on_one_link, up,
 };
 
-/// Two adaptive jobs that ask for the whole link for 1 s, the second 0.2 s after the first: how
-/// long each communicates, in seconds.
+/// The time in which each of two adaptive jobs communicates, in seconds. Both demand the whole link for 1 s, the second
+/// one 0.2 s after the first.
 fn staggered_adaptive_communication_s(steps: u16) -> [f64; 2] {
     let adaptive = |name, arrival_ms| Job {
         share: Share::Adaptive(Weight::ONE),
@@ -62,7 +62,7 @@ fn an_adaptive_job_at_its_cap_ends_on_time_after_its_rival_has_left() {
 }
 
 #[test]
-fn jitter_breaks_the_symmetry_that_holds_adaptive_jobs_together() {
+fn jitter_breaks_the_symmetry_that_keeps_adaptive_jobs_together() {
     let adaptive = |name| Job { share: Share::Adaptive(Weight::ONE), jitter: 0.01, ..job(name) };
     let fair = |name| Job { jitter: 0.01, ..job(name) };
     let mean_s =
@@ -83,12 +83,12 @@ fn jobs_beyond_the_last_queue_share_it_fairly() {
         column_u64(&outcome.tables.rates, "rate_bps").to_vec()
     };
     assert_eq!(rates(2), [40_000_000_000, 5_000_000_000, 5_000_000_000]);
-    // A rate that stays at zero is no change.
+    // A rate that stays at zero is not recorded.
     assert_eq!(rates(3), [40_000_000_000, 10_000_000_000]);
 }
 
 #[test]
-fn a_policy_acts_only_where_jobs_that_it_tells_apart_meet() {
+fn a_policy_acts_only_where_jobs_of_different_policies_share_a_link() {
     let acted = |jobs, queues| {
         column_u64(&run_on_one_link(jobs, queues, 10).tables.jobs, "policy_acted").to_vec()
     };

@@ -1,4 +1,4 @@
-//! What holds for every scenario: bytes, determinism, and that names and order mean nothing.
+//! Properties of every run: bytes are conserved, runs are deterministic, and names and order have no effect.
 
 use std::collections::BTreeMap;
 
@@ -131,10 +131,10 @@ proptest! {
         let mut expected = Vec::new();
         for link in 0..4 {
             for job in &jobs {
-                let periodic = job.periodic().expect("no other jobs are here");
-                let crossing = periodic.crossings.iter().find(|its| its.link == LinkId::new(link));
+                let periodic = job.periodic().expect("all jobs are periodic");
+                let crossing = periodic.crossings.iter().find(|each| each.link == LinkId::new(link));
                 let per_flow = periodic.profile.bytes_per_iteration().get() * ITERATIONS;
-                expected.extend(crossing.map(|its| per_flow * u64::from(its.flows)));
+                expected.extend(crossing.map(|each| per_flow * u64::from(each.flows)));
             }
         }
         prop_assert_eq!(column_u64(&outcome.tables.links, "bytes"), expected);

@@ -1,4 +1,4 @@
-//! How runs end, what they report, and what their tables look like.
+//! The end of runs, their progress, and their tables.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -17,12 +17,12 @@ use crate::common::{
     run_on_one_link, up,
 };
 
-/// Keeps the rows of each table, and stops the run once so many iterations are done.
+/// Keeps the rows of each table, and stops the run once `enough` iterations are done.
 struct Watching {
     enough: u64,
     tables: BTreeMap<&'static str, Vec<Table>>,
     seen: Vec<Progress>,
-    /// At each progress: rows that were handed over by then.
+    /// At each progress callback: the number of rows received by then.
     rows: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Watching {
         self.tables.values().flatten().map(Table::rows).sum()
     }
 
-    /// All rows of this table, as [`lines`].
+    /// All rows of a table, as text.
     fn rows_of(&self, table: &str) -> String {
         self.tables.get(table).map_or_else(String::new, |parts| parts.iter().map(lines).collect())
     }
@@ -53,7 +53,7 @@ impl Observer for Watching {
     }
 }
 
-/// A line for each row.
+/// The rows of a table as lines of text.
 fn lines(table: &Table) -> String {
     let line = |row: usize| {
         let values = table.columns.iter().map(|(name, column)| match column {
@@ -89,7 +89,7 @@ fn a_stopped_run_keeps_what_was_finished() {
 }
 
 #[test]
-fn rows_come_while_the_run_goes_on_and_are_those_of_a_run_that_keeps_them() {
+fn rows_arrive_during_the_run_and_are_those_of_a_run_that_keeps_them() {
     let jobs = ["a", "b"].map(|name| Job { jitter: 0.1, ..job(name) });
     let scenario = on_one_link(jobs.to_vec(), 1, 60_000);
     let options = FlowOptions {
@@ -105,7 +105,7 @@ fn rows_come_while_the_run_goes_on_and_are_those_of_a_run_that_keeps_them() {
         assert!(watching.rows_of(table.name) == lines(table), "{} differs", table.name);
     }
     assert!(watching.tables["iterations"].len() > 2, "they came in parts");
-    // An iteration has a row of its own and one of its phase; within 4,096 events fewer than 2,048 of them end.
+    // An iteration has one row of its own and one of its phase; fewer than 2,048 iterations end within 4,096 events.
     for (progress, rows) in watching.seen.iter().zip(watching.rows) {
         assert!(2 * progress.done < (rows + BATCH + 4_096) as u64, "{progress:?}, {rows} rows");
     }
@@ -142,7 +142,7 @@ fn a_run_with_an_end_stops_in_the_middle_of_a_phase_and_counts_its_bytes() {
 }
 
 #[test]
-fn an_arrival_after_the_end_of_the_run_is_no_event() {
+fn an_arrival_after_the_end_of_the_run_is_not_an_event() {
     let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap();
     let stop = Stop { iterations: None, until: Some(Time::ZERO + Duration::from_secs(1)) };
     let late = Job { arrival: Time::ZERO + Duration::from_secs(2), ..job("late") };
@@ -165,7 +165,7 @@ fn a_job_that_can_never_finish_is_named_with_its_link() {
 }
 
 #[test]
-fn a_run_past_the_end_of_time_is_an_error_and_no_panic() {
+fn a_run_past_the_end_of_time_is_an_error_and_does_not_panic() {
     let outlasts = Job { arrival: Time::from_ps(u64::MAX - 1), ..job("outlasts") };
     let scenario = on_one_link(vec![outlasts], 1, 1);
     let error = run(&scenario, &FlowOptions::default()).unwrap_err();
@@ -204,12 +204,13 @@ fn two_racks() -> Fabric {
 
 fn ring_job(name: &str, fabric: &Fabric, workers: &[u32]) -> Job {
     let workers: Vec<_> = workers.iter().map(|&node| NodeId::new(node)).collect();
-    let crossings = ring_crossings(&workers, &mut Routing::new(fabric), 0).expect("all hosts meet");
+    let crossings =
+        ring_crossings(&workers, &mut Routing::new(fabric), 0).expect("all hosts are connected");
     job(name).crossing(crossings)
 }
 
 #[test]
-fn rings_meet_only_where_their_routes_do() {
+fn rings_share_only_the_links_of_their_routes() {
     let run_rings = |first: &[u32], second: &[u32]| {
         let fabric = two_racks();
         let jobs = vec![ring_job("a", &fabric, first), ring_job("b", &fabric, second)];
@@ -226,7 +227,7 @@ fn rings_meet_only_where_their_routes_do() {
 }
 
 #[test]
-fn sharing_anew_looks_only_at_jobs_that_meet() {
+fn reallocations_visit_only_jobs_that_share_links() {
     // Jobs apart in space cost one rate per phase each, however many there are.
     let fabric = two_racks();
     let mut jobs: Vec<_> = (0..5)
@@ -311,7 +312,7 @@ fn shown(iterations: &Table) -> String {
 }
 
 #[test]
-fn sampled_traffic_is_all_that_was_sent_and_when() {
+fn sampled_traffic_adds_up_to_what_was_sent_at_its_time() {
     // 40 Gbps for 120 ms of each 240 ms, sampled every 10 ms: 50 MB in each of twelve samples, then none.
     let options =
         FlowOptions { sample_every: Some(Duration::from_ms(10)), ..FlowOptions::default() };

@@ -1,4 +1,4 @@
-//! Training jobs: what collectives take on an idle network, what overlaps, and who waits.
+//! Training jobs: times of collectives on an idle network, overlap with compute, and contention.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use hocket_flowsim::{FlowOptions, FlowOutcome};
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use hocket_scenario::{
     Algorithm, Cable, CollectiveKind, Fabric, Framing, Job, Node, NodeId, NodeKind, PathChoice,
-    Scenario, Stop, System, Training, TrainingSpec, Transport, Work,
+    Scenario, Share, Stop, System, Training, TrainingSpec, Transport, Weight, Work,
 };
 
 use crate::common::{column_f64, run_all};
 
 const RATE: Rate = Rate::from_gbps(200);
 const DELAY: Duration = Duration::from_ns(500);
-/// Nothing beside data, in packets of 1,000 bytes.
+/// Packets of 1,000 bytes of data, without headers or acknowledgements.
 const BARE: Framing = Framing { payload: 1_000, header: 0, ack: 0, ack_every: 1 };
 
 fn one_switch(hosts: u32) -> Fabric {
@@ -90,17 +90,31 @@ fn collective_s(spec: TrainingSpec) -> f64 {
     column_f64(&outcome.tables.collectives, "time_s")[0]
 }
 
-/// Seconds for bytes on a link, and of a packet's way over a switch beyond that.
+/// The seconds that bytes take on a link.
 fn on_the_wire_s(bytes: f64) -> f64 {
     bytes * 8.0 / 200e9
 }
 
+/// The additional seconds of a packet over a switch: two delays, and stored and forwarded once.
 const HOP_S: f64 = 2.0 * 500e-9 + 1_000.0 * 8.0 / 200e9;
 /// An acknowledgement without bytes.
 const BACK_S: f64 = 2.0 * 500e-9;
 
 #[test]
-fn a_ring_takes_its_steps_and_the_way_of_each() {
+fn the_lightest_job_with_many_chunks_in_flight_keeps_the_links_full() {
+    let bytes = 40_960_000;
+    let program = vec![operation("sum", collective(CollectiveKind::AllReduce, bytes), &[])];
+    let mut spec = spec(spmd(4, program), Algorithm::Ring);
+    (spec.system.chunks, spec.system.in_flight) = (256, 256);
+    let share = Share::Weighted(Weight::new(1.0 / 64.0).unwrap());
+    let outcome = run_jobs(4, vec![Job { share, ..job("job", spec) }], 1);
+    let time_s = column_f64(&outcome.tables.collectives, "time_s")[0];
+    let least_s = on_the_wire_s(1.5 * bytes as f64);
+    assert!(time_s >= least_s && time_s < 1.02 * least_s, "{time_s} s, at least {least_s} s");
+}
+
+#[test]
+fn a_ring_takes_the_time_and_latency_of_its_steps() {
     for ranks in [2, 3, 8, 100, 1_024] {
         let bytes = 1_000_000 * u64::from(ranks);
         let program = vec![operation("sum", collective(CollectiveKind::AllReduce, bytes), &[])];
@@ -112,18 +126,18 @@ fn a_ring_takes_its_steps_and_the_way_of_each() {
 }
 
 #[test]
-fn chunks_hide_the_way_of_each_other() {
-    // Steps of 250 kB take 10 µs for each of four chunks, one after another: the 1 µs of the way disappears.
+fn chunks_hide_the_latency_of_each_other() {
+    // Steps of 250 kB take 10 µs for each of four chunks, in turns: the latency of 1 µs is hidden.
     let program = vec![operation("sum", collective(CollectiveKind::AllReduce, 8_000_000), &[])];
-    let mut its = spec(spmd(8, program), Algorithm::Ring);
-    (its.system.chunks, its.system.in_flight) = (4, 4);
+    let mut chunked = spec(spmd(8, program), Algorithm::Ring);
+    (chunked.system.chunks, chunked.system.in_flight) = (4, 4);
     let expected_s = 14.0 * on_the_wire_s(1e6) + HOP_S + BACK_S;
-    let found_s = collective_s(its);
+    let found_s = collective_s(chunked);
     assert!((found_s / expected_s - 1.0).abs() < 1e-3, "{found_s} {expected_s}");
 }
 
 #[test]
-fn other_algorithms_take_what_their_formulas_say() {
+fn other_algorithms_take_the_time_of_their_formulas() {
     let bytes = 8_000_000_u64;
     let s = on_the_wire_s(bytes as f64);
     let cases = [
@@ -146,8 +160,8 @@ fn other_algorithms_take_what_their_formulas_say() {
 }
 
 #[test]
-fn what_is_computed_meanwhile_is_not_exposed() {
-    // 10 ms, then 8 ms of computing beside an all-reduce of some 14 ms.
+fn communication_behind_compute_is_not_exposed() {
+    // 10 ms of compute, then 8 ms of compute during an all-reduce of about 14 ms.
     let program = vec![
         operation("forward", compute(10), &[]),
         operation("sum", collective(CollectiveKind::AllReduce, 200_000_000), &[0]),
@@ -182,7 +196,7 @@ fn a_straggler_makes_all_wait() {
 
 #[test]
 fn a_pipeline_fills_and_drains() {
-    // Three minibatches over two stages of 1 ms each, and messages of 25 MB that take 1 ms: the second stage starts 2 ms later.
+    // Three microbatches over two stages of 1 ms each, and messages of 25 MB that take 1 ms: the second stage starts 2 ms later.
     let exchange =
         |peer, tag| Exchange { communicator: 0, peer, bytes: Bytes::new(25_000_000), tag };
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -207,22 +221,23 @@ fn a_pipeline_fills_and_drains() {
 fn two_jobs_on_one_port_share_it() {
     // Both send through the ports of the same hosts: each all-to-all takes twice as long.
     let program = vec![operation("swap", collective(CollectiveKind::AllToAll, 80_000_000), &[])];
-    let its = |name| job(name, spec(spmd(8, program.clone()), Algorithm::Direct));
+    let swapping = |name| job(name, spec(spmd(8, program.clone()), Algorithm::Direct));
     let mean_s = |jobs| column_f64(&run_jobs(8, jobs, 4).tables.jobs, "mean_iteration_s")[0];
-    let (alone_s, shared_s) = (mean_s(vec![its("a")]), mean_s(vec![its("a"), its("b")]));
+    let (alone_s, shared_s) =
+        (mean_s(vec![swapping("a")]), mean_s(vec![swapping("a"), swapping("b")]));
     assert!((shared_s / alone_s - 2.0).abs() < 0.01, "{alone_s} {shared_s}");
 }
 
 #[test]
 fn a_collective_inside_servers_first_sends_less_between_them() {
-    // Two servers of four: an eighth part of the buffer leaves through each of eight ports instead of seven eighths.
+    // Two servers of four GPUs: less leaves the servers, but here one switch joins all GPUs, so a host's link carries everything.
     let program = vec![operation("sum", collective(CollectiveKind::AllReduce, 80_000_000), &[])];
-    let mut its = spec(spmd(8, program), Algorithm::Direct);
-    its.localities = vec![vec![0, 0, 0, 0, 1, 1, 1, 1]];
-    its.system.algorithms =
+    let mut two_levels = spec(spmd(8, program), Algorithm::Direct);
+    two_levels.localities = vec![vec![0, 0, 0, 0, 1, 1, 1, 1]];
+    two_levels.system.algorithms =
         BTreeMap::from([(CollectiveKind::AllReduce, vec![Algorithm::Direct, Algorithm::Direct])]);
-    let outcome = run_jobs(8, vec![job("job", its)], 1);
-    // All over one switch here: 3/4 + 1/8 each way, so 1.75 of the buffer leaves each host, as in one level.
+    let outcome = run_jobs(8, vec![job("job", two_levels)], 1);
+    // 3/4 + 1/8 of the buffer in each of reduce-scatter and all-gather: 1.75 of it leaves each host, as with one level.
     let bytes = match outcome.tables.links.column("bytes") {
         Some(hocket_scenario::Column::U64(bytes)) => bytes.clone(),
         other => panic!("bytes are {other:?}"),

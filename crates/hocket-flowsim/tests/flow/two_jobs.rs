@@ -7,7 +7,7 @@ use hocket_flowsim::{FlowOptions, Goodput};
 use hocket_scenario::{Job, Share, Weight};
 
 #[test]
-fn under_max_min_two_jobs_that_start_together_stretch_each_other_for_ever() {
+fn under_max_min_two_jobs_that_start_together_slow_each_other_for_ever() {
     let outcome = run_on_one_link(vec![job("a"), job("b")], 1, 50);
     // 40 Gbps × 120 ms at 25 Gbps take 192 ms; 120 ms of compute follow.
     for (iteration_s, communication_s) in column_f64(&outcome.tables.iterations, "iteration_s")

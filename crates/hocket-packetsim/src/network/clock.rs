@@ -29,7 +29,8 @@ impl Clock {
         Some(event.event())
     }
 
-    /// Takes the order of one more event. Events of the same time come out in ascending order.
+    /// Takes the order of one more event, which may be scheduled later or never. Events of the same time come out in ascending
+    /// order.
     #[inline(always)]
     pub(crate) fn next_order(&mut self) -> u64 {
         self.calendar.next_order()

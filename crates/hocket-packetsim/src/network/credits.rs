@@ -83,6 +83,7 @@ impl Credits {
         mtu: u16,
     ) {
         let Some((inbound, paced)) = self.of(flow) else { return };
+        // If packets overtook each other, a late one may complete the bytes of several messages.
         while inbound.received < received {
             let start = inbound.received;
             if start == inbound.end {

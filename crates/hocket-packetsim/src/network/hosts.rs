@@ -25,7 +25,7 @@ use crate::parts::nic::Nic;
 use crate::parts::packet::{self, Header, Kind, Packet};
 use crate::parts::ring::prefetch;
 use crate::parts::spray::Spray;
-use crate::records::{CompletionRow, Recorder, Seen};
+use crate::records::{CompletionRow, FlowCounts, Recorder};
 use crate::setup::{FlowSpec, INSIDE_SERVERS, Setup};
 
 /// All hosts: their NICs, and both ends of every flow.
@@ -106,6 +106,7 @@ impl Hosts {
             Policy::Timely(_) => (Header::Stamp, frames.stamp),
             Policy::Hpcc(_) => (Header::Hops, frames.hops),
             Policy::Pint(_) => (Header::Load, frames.load),
+            // No control reads the stamp of other flows, which therefore has no bytes on the wire.
             _ => (Header::Stamp, 0),
         };
         let is_sprayed = spec.path == PathChoice::Spray;
@@ -122,6 +123,7 @@ impl Hosts {
             WindowRule::PathFull { scaled } => Some(Window { bytes: path.window, scaled }),
             WindowRule::Bytes(bytes) => Some(Window { bytes, scaled: false }),
         };
+        // A link and the port that feeds it have the same number: the first link of a route is the sender's port.
         let nic = wires.routes[forward[0] as usize];
         let slot = self.nics[nic as usize].add(index as u32, spec.priority);
         let rounding = setup.model.arithmetic.rounding();
@@ -161,6 +163,7 @@ impl Hosts {
             reports: if matches!(policy, Policy::Dcqcn(_)) { REPORTS_MARKS } else { 0 },
         });
         if let Policy::ReceiverDriven(parameters) = policy {
+            // The reverse route follows the forward routes in the table.
             let last = wires.routes[reverse as usize - 1];
             self.put_on_credit(setup, wires, index as u32, *parameters, last);
         }
@@ -192,6 +195,7 @@ impl Hosts {
         let end = flow.sender.post(bytes);
         self.messages.push(id, Message { end, bytes, posted: medium.clock.now, poster });
         flow.milestone = self.messages.milestone(id);
+        // With nothing before it left to send, the message begins at once; otherwise, when its turn comes.
         if flow.sender.sent() == end - bytes {
             self.begin_on_credit(medium, id);
         }
@@ -252,7 +256,7 @@ impl Hosts {
         while let Some(message) = self.messages.take_complete(id, acknowledged) {
             let Message { bytes, posted, poster, .. } = message;
             let row = CompletionRow { flow: id, bytes, start: posted, end: now };
-            recorder.complete(row, self.seen(recorder, id));
+            recorder.complete(row, self.flow_counts(recorder, id));
             notify(poster);
         }
         self.flows[id as usize].milestone = self.messages.milestone(id);
@@ -269,10 +273,10 @@ impl Hosts {
     // --- state of flows ---
 
     /// The counts of a flow so far.
-    pub(crate) fn seen(&self, recorder: &Recorder, id: u32) -> Seen {
+    pub(crate) fn flow_counts(&self, recorder: &Recorder, id: u32) -> FlowCounts {
         let (marks, cnps) = (self.receiver_states[id as usize].marks, self.cnps[id as usize]);
         let rate_cuts = self.rate_cuts(id);
-        Seen { marks, cnps, rate_cuts, retransmissions: recorder.retransmissions(id) }
+        FlowCounts { marks, cnps, rate_cuts, retransmissions: recorder.retransmissions(id) }
     }
 
     /// How often congestion control cut the rate of a flow.
@@ -335,6 +339,7 @@ impl Hosts {
         let nic = wires.routes[forward[0] as usize];
         let flow = &mut self.flows[id as usize];
         flow.route = forward[0];
+        // The new path may leave the host by another NIC, which then takes over the queue pair. Slots are never reused.
         if flow.nic != nic {
             self.nics[flow.nic as usize].finish(flow.slot);
             flow.slot = self.nics[nic as usize].add(id, flow.priority);
@@ -409,6 +414,7 @@ impl Hosts {
         {
             self.cnps[packet.flow as usize] += 1;
             let wire = model.frames.ack;
+            // The packet is at the first link of its route already, so its next one is the second.
             let cnp = Packet::new(Kind::Cnp, packet.flow, state.route + 1, wire, priority);
             self.nics[nic as usize].answers.push_back(cnp);
         }
@@ -419,6 +425,7 @@ impl Hosts {
             packet.ends_message(),
             &model.answering,
         );
+        // In any order, the last packet to arrive need not be the last of its message.
         let may_end = packet.ends_message() || state.receiver.takes_any_order();
         if may_end && state.reports & REPORTS_ARRIVALS != 0 {
             self.due.push(packet.flow | ARRIVED);
@@ -449,6 +456,7 @@ impl Hosts {
         let marked = packet.echoes_mark();
         let sender_state = &self.sender_states[packet.flow as usize];
         let progress = flow.progress(sender_state);
+        // Timers that have expired take effect before the acknowledgement.
         control.catch_up(policy, path, now, progress);
         let was_open = flow.sender.is_open();
         let skips = flow.sender.on_ack(packet.sequence(flow.sender.acknowledged()));
@@ -546,6 +554,7 @@ impl Hosts {
     #[inline]
     pub(crate) fn wake(&mut self, medium: &mut Medium<'_>, port: u32) {
         let nic = &mut self.nics[port as usize];
+        // The calendar cannot remove events. One that is out of date differs from the timer in time or order.
         if nic.wake == Some((medium.clock.now, medium.clock.order)) {
             nic.wake = None;
             self.try_send(medium, port);
@@ -635,6 +644,7 @@ impl Hosts {
         let sender_state = &self.sender_states[id as usize];
         let progress = flow.progress(sender_state);
         let before = control.rate_bps();
+        // Timers are evaluated when a packet leaves instead of by events of their own: between packets, a rate has no effect.
         control.catch_up(policy, path, now, progress);
         if control.rate_bps() != before {
             flow.sender.on_rate(control.rate_bps());
@@ -665,7 +675,7 @@ impl Hosts {
         self.update_turn(medium, id);
     }
 
-    /// Begins the next message of a flow, of which the next packet will be the first.
+    /// Begins the message of a flow to which its next packet belongs.
     fn begin_message(&mut self, medium: &Medium<'_>, id: u32) {
         let sent = self.flows[id as usize].sender.sent();
         let boundary = self.messages.boundary_after(id, sent);

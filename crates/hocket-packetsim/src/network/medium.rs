@@ -36,6 +36,7 @@ impl Medium<'_> {
         if !state.is_busy(self.clock.now, self.clock.order) {
             return true;
         }
+        // A port that is down is busy for ever; it is served when its link comes back.
         if !state.free_is_scheduled && state.is_up {
             self.schedule_free(port);
         }

@@ -28,7 +28,7 @@ pub(crate) fn forward_paths(
     is_up: impl Fn(&LinkId) -> bool,
 ) -> Result<Vec<Vec<LinkId>>, RouteError> {
     match &spec.path {
-        PathChoice::Spray => routing.ways(spec.from, spec.to, spec.labels.0),
+        PathChoice::Spray => routing.paths(spec.from, spec.to, spec.labels.0),
         PathChoice::Pinned(path) if path.iter().all(is_up) => {
             routing.check_path(spec.from, spec.to, path)?;
             Ok(vec![path.clone()])
@@ -66,6 +66,7 @@ pub(crate) fn idle_path<'l>(
         rtt += rounding.time(before_next(data, link.rate, forward), bps);
         rtt += rounding.time(before_next(ack, link.rate, reverse), bps);
     }
+    // The window fills the slowest link, while the sender starts at the rate of its own.
     Path {
         line_rate: rate(Some(0)).unwrap_or(slowest),
         base_rtt: rtt,

@@ -82,6 +82,7 @@ impl Switches {
                 minimum: marking.minimum.get(),
                 maximum: marking.maximum.get(),
                 probability: marking.probability,
+                // A stream for each port: its marks do not depend on traffic elsewhere.
                 draws: stream(setup.seed, "ecn", index as u64),
             })
         };
@@ -141,6 +142,7 @@ impl Switches {
             return Err(Refusal::NoRoom);
         }
         if self.buffers[switch].wants_pause(ingress, class) {
+            // By the link of the opposite direction, which differs in the last bit.
             self.send_pause(medium, link ^ 1, Kind::Pause, class);
         }
         let queue = &mut self.queues[out as usize * PRIORITIES + class];
@@ -171,6 +173,7 @@ impl Switches {
         // PAUSE and resume frames go before all classes and are never paused themselves.
         if !port.urgent.is_empty() {
             let mut packet = port.urgent.pop_front();
+            // It carries no load, but its bytes advance the port's clock.
             if medium.telemetry.writes_loads() {
                 write_load(medium, out, &mut packet);
             }
@@ -216,6 +219,7 @@ impl Switches {
     #[inline(always)]
     fn depart(&mut self, medium: &mut Medium<'_>, out: u32, mut packet: Packet) {
         let behind = self.queues[out as usize * PRIORITIES + packet.priority()].bytes;
+        // No random number is drawn below the minimum, so that cycles without congestion can recur exactly.
         if let Some(marker) = &mut self.markers[out as usize]
             && behind > marker.minimum
             && marker.marks(behind)
@@ -329,6 +333,7 @@ fn buffers(setup: &Setup<'_>, incoming: &[Vec<u32>]) -> Result<Vec<SharedBuffer>
         let into = || into.iter().map(|&link| &links[link as usize]);
         let ports: Vec<_> =
             into().map(|link| Incoming { rate: link.rate, delay: link.delay }).collect();
+        // Thresholds relate to the slowest NIC: a port of k doublings of its rate may hold 2^k times as much.
         let buffer = if node.kind == NodeKind::ScaleUp {
             let rate = slowest(&mut into());
             SharedBuffer::new(&inside_switching, &inside_frames, &ports, rate, inside_classes)

@@ -43,6 +43,7 @@ impl Telemetry {
             u64::from(switching.telemetry_unit),
         )?;
         Ok(Self {
+            // Without HPCC, the format has no rates and this list no entries.
             codes: links.iter().filter_map(|link| format.code(link.rate)).collect(),
             format,
             hops: Vec::new(),
@@ -101,6 +102,7 @@ impl Telemetry {
         let hop = self.format.hop(now, port.sent_bytes, port.queued_bytes, code);
         let (place, count) = (packet.meta >> 8, packet.meta & 0xff);
         self.hops[place as usize * MAX_HOPS + count as usize] = hop;
+        // The count is in the lowest byte.
         packet.meta += 1;
     }
 

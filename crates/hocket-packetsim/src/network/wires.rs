@@ -51,6 +51,7 @@ impl Wires {
             }) as u16;
             ports.push(port);
         }
+        // Tables for later rates too, so that a change only exchanges an index.
         for rate in later_rates {
             if !rates.contains(rate) {
                 rates.push(*rate);
@@ -96,6 +97,7 @@ impl Wires {
         let at = Time::from_ps(passable.as_ps() + delay_ps);
         // Only the first packet on a link has an event in the calendar; its arrival schedules the next one.
         let flight = &mut self.flights[out as usize];
+        // Packets cannot overtake each other on a link, so a queue is enough.
         if flight.is_empty() {
             clock.schedule_as(at, order, Event::Arrive(out));
         }

@@ -68,6 +68,7 @@ impl Backlogs {
         queue.head += 1;
         queue.count -= 1;
         if queue.count == 0 || usize::from(queue.head) == PER_BLOCK {
+            // The block becomes the first of the free list, so that the next push takes it while it is in cache.
             let next = std::mem::replace(&mut block.next, self.free);
             self.free = queue.first;
             queue.first = next;

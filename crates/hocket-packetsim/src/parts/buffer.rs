@@ -112,6 +112,7 @@ impl SharedBuffer {
         }
         let beyond = total - self.reserve;
         if i64::from(beyond) > threshold {
+            // Headroom is for what a neighbour sends until its PAUSE takes effect: without PFC, there is none.
             if !self.pfc || held.in_headroom + wire > self.ports[usize::from(port)].headroom {
                 return false;
             }
@@ -128,6 +129,7 @@ impl SharedBuffer {
     pub(crate) fn release(&mut self, port: u16, priority: usize, wire: u16) {
         let held = &mut self.ingress[usize::from(port) * PRIORITIES + priority];
         let wire = u32::from(wire);
+        // Headroom empties first: a resume waits for it.
         let from_headroom = held.in_headroom.min(wire);
         let rest = wire - from_headroom;
         let from_shared = rest.min(held.bytes.saturating_sub(self.reserve));

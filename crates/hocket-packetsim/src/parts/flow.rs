@@ -87,6 +87,7 @@ impl Flow {
     /// long as in its profile, unless that exceeds the NIC's own rate.
     pub(crate) fn set_data_rate(&mut self, rate: Rate) {
         let (mtu, overhead) = (u128::from(self.mtu), u128::from(self.overhead));
+        // Rounded up, so that data is not slower than in the profile.
         let bps = (u128::from(rate.as_bps()) * (mtu + overhead)).div_ceil(mtu);
         let bps = u64::try_from(bps).expect("a phase has at most 1 Pbps");
         self.sender.set_cap(Rate::from_bps(bps));

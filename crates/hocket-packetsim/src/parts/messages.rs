@@ -65,6 +65,7 @@ impl Messages {
     pub(crate) fn take_complete(&mut self, flow: u32, acknowledged: u64) -> Option<Message> {
         let queue = &mut self.by_flow[flow as usize];
         queue.front().filter(|message| message.end <= acknowledged)?;
+        // Arrivals are counted only for training jobs; other flows keep a count of 0.
         let arrived = &mut self.arrived[flow as usize];
         *arrived = arrived.saturating_sub(1);
         queue.pop_front()

@@ -32,10 +32,12 @@ pub(crate) struct Nic {
     reference_list: Option<QueuePairList>,
 }
 
-/// A heap of slots by the time from which they may send; each slot occurs at most once.
+/// A heap of slots by the time from which they may send; each slot occurs at most once. Unlike that of the standard library,
+/// it can change and remove entries, since each acknowledgement may move a slot.
 #[derive(Clone, Debug, Default)]
 struct PacingHeap {
     heap: Vec<(Time, u32)>,
+    /// By slot: its place in `heap`, or [`NOWHERE`].
     place: Vec<u32>,
 }
 
@@ -109,6 +111,7 @@ impl Nic {
                 self.eligible.insert(slot);
             }
         }
+        // The classes of slots matter only while some are paused.
         let found = if paused == 0 {
             self.eligible.next(self.next, |_| false)
         } else if self.used_classes & !paused == 0 {
@@ -120,6 +123,7 @@ impl Nic {
         if let Some(list) = &mut self.reference_list {
             list.search(&mut self.next, found);
         }
+        // Only now, since the search above needs the former position.
         if let Some(slot) = found {
             self.next = slot + 1;
         }

@@ -55,6 +55,7 @@ pub(crate) struct Packet {
     flags: u8,
 }
 
+// Three bits for eight priorities, three flags, and two bits for the header: a packet has one byte for all of them.
 const PRIORITY: u8 = 0b0000_0111;
 const MARKED: u8 = 0b0000_1000;
 const ENDS_MESSAGE: u8 = 0b0001_0000;
@@ -91,6 +92,7 @@ impl Packet {
     /// When the packet was sent, if its header is [`Header::Stamp`].
     #[inline]
     pub(crate) fn sent_at(&self, now: Time) -> Time {
+        // Wrapping subtraction is right as long as the packet is younger than 4.3 seconds.
         let ago_ns = stamp(now).wrapping_sub(self.meta);
         Time::from_ps(now.as_ps().saturating_sub(u64::from(ago_ns) * 1_000))
     }

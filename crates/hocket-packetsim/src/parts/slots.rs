@@ -1,4 +1,5 @@
-//! A set of slots of a NIC, as a bit set.
+//! A set of slots of a NIC, as bits: the round robin, which looks for the next member from some slot on, passes 64 empty
+//! slots in one step.
 
 /// A set of slots.
 #[derive(Clone, Debug, Default)]

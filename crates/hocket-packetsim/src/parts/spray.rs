@@ -27,6 +27,7 @@ impl Spray {
 
     /// Replaces the paths by `routes`.
     pub(crate) fn replace(&mut self, routes: Vec<u32>) {
+        // A failure may leave fewer paths.
         self.next %= routes.len();
         self.routes = routes;
     }

@@ -202,7 +202,7 @@ fn a_transfer_counts_for_the_job_to_which_it_is_attributed() {
     let error = hocket_flowsim::run(&with_transfer, &hocket_flowsim::FlowOptions::default());
     assert_eq!(
         error.unwrap_err().to_string(),
-        "the number of transfers is 1; the flow engine runs periodic jobs alone, so it must be 0"
+        "the number of transfers is 1, and the flow engine supports none; use the packet engine"
     );
 }
 

@@ -1,10 +1,10 @@
-//! How many bytes the blocks of a buffer have. Only sizes: which bytes make up a block is no concern of a simulator.
+//! The sizes of the blocks of a buffer. Which bytes form a block is immaterial to a simulator.
 
 use hocket_des::Bytes;
 
-/// A buffer that is cut into chunks, and each chunk into blocks: byte `p` belongs to the block `p mod blocks`
-/// and the chunks are runs of bytes. So the chunks differ by at most one byte, so do the blocks of a chunk, and so
-/// do the blocks as a whole.
+/// A buffer that is cut into chunks, and each chunk into blocks. Chunks are contiguous; byte `p` of the buffer belongs to
+/// the block `p mod blocks`. The sizes of chunks, of the blocks of a chunk and of whole blocks therefore differ by at most
+/// one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     bytes: u64,
@@ -32,9 +32,10 @@ impl Layout {
         Bytes::new(self.bytes)
     }
 
-    /// The bytes of `part` in `chunk`.
+    /// The size of `part` in `chunk`, in bytes.
     pub(super) fn part_bytes(self, chunk: u32, part: Part) -> u64 {
         let chunk = u64::from(chunk);
+        // The first chunks are one byte longer.
         let start = chunk * self.chunk_bytes + chunk.min(self.longer_chunks);
         let end = start + self.chunk_bytes + u64::from(chunk < self.longer_chunks);
         part.bytes_before(end) - part.bytes_before(start)
@@ -42,7 +43,7 @@ impl Layout {
 }
 
 impl Part {
-    /// Its blocks among `0..blocks`, a multiple of `stride × radix`, in order.
+    /// Its blocks among `0..blocks`, in order. `blocks` must be a multiple of `stride × radix`.
     pub(super) fn blocks(self, blocks: u32) -> impl Iterator<Item = u32> {
         (0..blocks / (self.stride * self.radix)).flat_map(move |turn| {
             (self.first..self.first + self.count)
@@ -50,11 +51,13 @@ impl Part {
         })
     }
 
-    /// How many of the bytes `0..position` it has.
+    /// The number of its bytes among the bytes `0..position` of the buffer.
     fn bytes_before(self, position: u64) -> u64 {
         let stride = u64::from(self.stride);
         let period = stride * u64::from(self.radix);
+        // The number of blocks is a multiple of `period`: each period of positions has one byte of each digit.
         let (turns, rest) = (position / period, position % period);
+        // The digits d with base + stride × d < rest: (rest − base) ÷ stride, rounded up.
         let digits = (rest + stride - 1).saturating_sub(u64::from(self.base)) / stride;
         let count = u64::from(self.count);
         turns * count + digits.saturating_sub(u64::from(self.first)).min(count)

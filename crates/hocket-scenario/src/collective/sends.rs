@@ -1,22 +1,23 @@
 //! The messages that a rank sends in one step.
 
-/// One message of a chunk, from the rank it was asked of.
+/// One message of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Send {
     /// The rank that receives it.
     pub to: u32,
-    /// The first of the digits whose blocks it carries, and how many digits: see `Stage`.
+    /// The first of the digits whose blocks it carries, and the number of digits: see `Stage`.
     pub(super) first: u32,
     pub(super) count: u32,
 }
 
-/// What a rank sends in one step, in this order. Holds no heap memory.
+/// The messages of a rank in one step, in sending order. It allocates nothing, since engines iterate over it for every
+/// rank, step and chunk.
 #[derive(Clone, Debug)]
-pub struct Sends(Rest);
+pub struct Sends(Remaining);
 
 #[derive(Clone, Debug)]
-enum Rest {
-    /// At most two for each of two trees.
+enum Remaining {
+    /// At most four: to two children in each of two trees.
     Few {
         sends: [Send; 4],
         next: u8,
@@ -25,46 +26,49 @@ enum Rest {
     Around(Around),
 }
 
-/// One message to everyone else of a group.
+/// One message to every other rank of a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around {
     /// The rank of digit 0.
     pub(super) origin: u32,
-    /// Between the ranks of digits that follow each other.
+    /// The difference between the numbers of ranks with consecutive digits.
     pub(super) stride: u32,
-    /// How many there are.
+    /// The number of ranks in the group.
     pub(super) ranks: u32,
     /// The digit of the next receiver.
     pub(super) next: u32,
-    /// How many receivers are left.
+    /// The number of receivers left.
     pub(super) left: u32,
-    /// The digits that everyone gets; `None` gives each its own.
+    /// The digits (first, count) whose blocks every receiver gets; if `None`, each receiver gets the blocks of its digit.
     pub(super) part: Option<(u32, u32)>,
 }
 
 impl Sends {
     pub(super) fn none() -> Self {
-        Self(Rest::Few { sends: [Send::default(); 4], next: 0, end: 0 })
+        Self(Remaining::Few { sends: [Send::default(); 4], next: 0, end: 0 })
     }
 
     pub(super) fn one(send: Send) -> Self {
         let mut sends = [Send::default(); 4];
         sends[0] = send;
-        Self(Rest::Few { sends, next: 0, end: 1 })
+        Self(Remaining::Few { sends, next: 0, end: 1 })
     }
 
-    /// Of up to four.
+    /// At most four messages.
+    ///
+    /// # Panics
+    /// If there are more.
     pub(super) fn few(list: impl IntoIterator<Item = Send>) -> Self {
         let (mut sends, mut end) = ([Send::default(); 4], 0);
         for send in list {
             sends[usize::from(end)] = send;
             end += 1;
         }
-        Self(Rest::Few { sends, next: 0, end })
+        Self(Remaining::Few { sends, next: 0, end })
     }
 
     pub(super) fn around(around: Around) -> Self {
-        Self(Rest::Around(around))
+        Self(Remaining::Around(around))
     }
 }
 
@@ -73,18 +77,18 @@ impl Iterator for Sends {
 
     fn next(&mut self) -> Option<Send> {
         match &mut self.0 {
-            Rest::Few { sends, next, end } => (*next < *end).then(|| {
+            Remaining::Few { sends, next, end } => (*next < *end).then(|| {
                 *next += 1;
                 sends[usize::from(*next) - 1]
             }),
-            Rest::Around(around) => around.next(),
+            Remaining::Around(around) => around.next(),
         }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = match &self.0 {
-            Rest::Few { next, end, .. } => usize::from(end - next),
-            Rest::Around(around) => around.left as usize,
+            Remaining::Few { next, end, .. } => usize::from(end - next),
+            Remaining::Around(around) => around.left as usize,
         };
         (left, Some(left))
     }

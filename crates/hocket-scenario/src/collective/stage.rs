@@ -1,52 +1,52 @@
-//! One algorithm at work on one level of a collective: who sends which blocks to whom in each of its steps.
+//! The steps of one algorithm on one level of a collective: senders, receivers and blocks of each message.
 
 use super::blocks::Part;
 use super::sends::{Around, Send, Sends};
 use super::tree::{DoubleTree, Tree};
 
-/// Steps of one collective that follow one pattern in groups of `ranks` ranks, those whose numbers differ only in
-/// the digit `rank / rank_stride mod ranks`. In what follows a rank is called by that digit.
+/// Consecutive steps of a collective that follow one pattern in groups of `ranks` ranks. The ranks of a group differ only
+/// in the digit `rank / rank_stride mod ranks`, which identifies them below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) pattern: Pattern,
     pub(super) ranks: u32,
     pub(super) rank_stride: u32,
-    /// The blocks that a rank has to do with here are those `b` with `b mod block_stride = rank mod block_stride`;
-    /// the digit `b / block_stride mod radix` says who they are for.
+    /// A rank handles the blocks `b` with `b mod block_stride = rank mod block_stride`; the digit
+    /// `b / block_stride mod radix` of a block determines its receiver.
     pub(super) block_stride: u32,
     pub(super) radix: u32,
-    /// Whether what arrives is added.
+    /// Whether data that arrives is added.
     pub(super) reduces: bool,
-    /// How many buffers a message is taken from: an all-to-all passes on what ranks of the levels before gave it.
+    /// The number of ranks whose blocks a message carries: an all-to-all forwards what inner levels collected.
     pub(super) sources: u32,
-    /// Whether only ranks with zeros in all lower digits take part: those that a broadcast from rank 0 has reached.
+    /// Whether only ranks take part whose lower digits are all zero: those that a broadcast from rank 0 has reached.
     pub(super) rooted: bool,
 }
 
-/// Who sends which digit to whom in step t of n ranks.
+/// Which digits each of n ranks sends to which rank in step t. Rank i is the rank of digit i, and its next is i + 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
-    /// n − 1 steps: i sends i − 1 − t to its next, and keeps i in the end.
+    /// n − 1 steps: i sends i − 1 − t to its next, and i remains with it.
     RingScatter,
     /// n − 1 steps: i sends i − t to its next.
     RingGather,
-    /// One step: everyone sends j to each j, beginning with its next.
+    /// One step: every rank sends j to each j, beginning with its next.
     Scatter,
-    /// One step: i sends i to everyone, beginning with its next.
+    /// One step: i sends i to all others, beginning with its next.
     Gather,
-    /// log₂ n steps, farthest partner first: everyone sends the partner's half of what it still keeps.
+    /// log₂ n steps, farthest partner first: every rank sends the partner's half of what it still keeps.
     Halving,
-    /// log₂ n steps, nearest partner first: everyone sends all that it has.
+    /// log₂ n steps, nearest partner first: every rank sends all that it has.
     Doubling,
     /// n − 1 steps: i sends j to j = i + 1 + t.
     Pairwise,
-    /// As many steps as the trees are deep: everyone sends to its parents, leaves first.
+    /// One step for each level of the trees: ranks send to their parents, leaves first.
     Up,
-    /// As many steps as the trees are deep: everyone sends to its children, the root first.
+    /// One step for each level of the trees: ranks send to their children, the root first.
     Down,
     /// n − 1 steps: i sends everything to its next in step i.
     Chain,
-    /// One step: 0 sends everything to everyone.
+    /// One step: 0 sends everything to all others.
     FanOut,
 }
 
@@ -62,15 +62,16 @@ impl Stage {
         }
     }
 
-    /// How many steps from `step` on have the same pairs and messages of the same size.
+    /// The number of steps from `step` on with the same pairs and message sizes.
     pub(super) fn repeats(&self, step: u32) -> u32 {
+        // Only rings send to the same rank in each step.
         match self.pattern {
             Pattern::RingScatter | Pattern::RingGather => self.steps() - step,
             _ => 1,
         }
     }
 
-    /// The level, and which of the sets of pairs that its algorithm uses.
+    /// The level, by its stride, and the number of the set of pairs that its algorithm uses in `step`.
     pub(super) fn lane(&self, step: u32) -> (u32, u32) {
         let pairs = match self.pattern {
             Pattern::RingScatter
@@ -78,21 +79,23 @@ impl Stage {
             | Pattern::Scatter
             | Pattern::Gather
             | Pattern::FanOut => 0,
+            // Doubling has the partners of halving in reverse order.
             Pattern::Halving => self.ranks.ilog2() - 1 - step,
             Pattern::Doubling | Pattern::Pairwise | Pattern::Chain => step,
-            // Up in these steps and down in as many others.
+            // Up and Down use the edges in opposite directions: different queue pairs.
             Pattern::Up => step,
             Pattern::Down => self.steps() + step,
         };
         (self.rank_stride, pairs)
     }
 
-    /// The first step from `step` on in which `rank` sends or is due anything.
+    /// The first step from `step` on in which `rank` sends or receives anything.
     pub(super) fn active_from(&self, step: u32, rank: u32) -> Option<u32> {
         if !self.takes_part(rank) {
             return None;
         }
         let (i, steps) = (self.digit(rank), self.steps());
+        // Without this limit, finding the two active steps of each of n ranks would take n² steps.
         let mut left = match self.pattern {
             Pattern::Chain => step.max(i.saturating_sub(1))..steps.min(i + 1),
             _ => step..steps,
@@ -117,6 +120,7 @@ impl Stage {
             Pattern::Halving => {
                 let half = n >> (step + 1);
                 let partner = i ^ half;
+                // The partner's half begins at its digit with the lower bits cleared.
                 one(partner, partner & !(half - 1), half)
             }
             Pattern::Doubling => {
@@ -133,7 +137,7 @@ impl Stage {
         }
     }
 
-    /// How many messages arrive at `rank` in `step`.
+    /// The number of messages that `rank` receives in `step`.
     pub(super) fn due(&self, step: u32, rank: u32) -> u32 {
         if !self.takes_part(rank) {
             return 0;
@@ -153,6 +157,7 @@ impl Stage {
                 children.iter().flatten().flatten().count() as u32
             }
             Pattern::Down => {
+                // Levels are counted from the leaves, and steps from the root.
                 let level = self.steps() - 1 - step;
                 let parents = Tree::BOTH.map(|tree| self.trees().parent(tree, i));
                 parents.iter().flatten().filter(|&&(at, _)| at == level).count() as u32
@@ -187,7 +192,8 @@ impl Stage {
         DoubleTree::new(self.ranks, self.rooted)
     }
 
-    /// To everyone else, beginning with the next: the digits `part`, or to each its own.
+    /// Messages to all other ranks, beginning with the next, so that in no turn two ranks send to the same one: the digits
+    /// `part`, or to each rank its own digit.
     fn around(&self, rank: u32, part: Option<(u32, u32)>) -> Sends {
         Sends::around(Around {
             origin: self.peer(rank, 0),

@@ -1,14 +1,14 @@
-//! The double binary tree: two binary trees over the same ranks, so that a rank that passes data on in one has
-//! nothing to pass on in the other and both directions of every NIC are used (Sanders, Speck and Träff, "Two-tree
-//! algorithms for full bandwidth broadcast, reduction and scan", Parallel Computing 35, 2009).
+//! The double binary tree: two binary trees over the same ranks. An inner rank of one is a leaf of the other, so that
+//! both directions of every NIC are used (Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast,
+//! reduction and scan", Parallel Computing 35, 2009).
 
-/// Two trees over `ranks` ranks. Both have the shape of NCCL's `ncclGetBtree`, in which label 0 is the root, has one
-/// child, and a label `x > 0` of `k` trailing zero bits lies `k` above the leaves; they differ in who bears
-/// which label.
+/// Two trees over `ranks` ranks. Both have the shape of NCCL's `ncclGetBtree`: label 0 is the root and has one child, and
+/// a label `x > 0` with `k` trailing zero bits is `k` levels above the leaves. They differ in the assignment of labels to
+/// ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DoubleTree {
     ranks: u32,
-    /// Whether rank 0 is the root of both, as a broadcast needs it.
+    /// Whether rank 0 is the root of both trees, as a broadcast requires.
     rooted: bool,
 }
 
@@ -17,8 +17,9 @@ pub(super) struct DoubleTree {
 pub(super) enum Tree {
     /// Labels are ranks.
     First,
-    /// Labels are ranks mirrored or shifted, whichever turns even ranks odd, as NCCL's `ncclGetDtree` does it. Of an
-    /// odd number shifted without a fixed root, rank 0 alone stays even and passes data on in both trees.
+    /// As in NCCL's `ncclGetDtree`, labels are the ranks mirrored (an even number of ranks) or shifted by one (an odd
+    /// number), so that even ranks get odd labels. The exception is rank 0 of an odd number without a fixed root: its
+    /// label is even, and it forwards data in both trees.
     Second,
 }
 
@@ -37,7 +38,7 @@ impl DoubleTree {
         u32::BITS - (self.ranks - 1).leading_zeros()
     }
 
-    /// The level of `rank`'s edge to its parent, counted from the lowest leaves, and the parent; `None` for the root.
+    /// The level of the edge from `rank` to its parent, counted from the lowest leaves, and the parent; `None` for the root.
     pub(super) fn parent(self, tree: Tree, rank: u32) -> Option<(u32, u32)> {
         let label = self.label(tree, rank);
         if label == 0 {
@@ -46,11 +47,12 @@ impl DoubleTree {
         let level = label.trailing_zeros();
         let lowest = 1 << level;
         let up = (label ^ lowest) | (lowest << 1);
+        // Where the tree is cut off on the right, the regular parent does not exist; the one on the left takes its place.
         let parent = if up < self.ranks { up } else { label ^ lowest };
         Some((level, self.rank(tree, parent)))
     }
 
-    /// The children of `rank` whose edges to it are of `level`.
+    /// The children of `rank` with an edge of this level, at most one on each side.
     pub(super) fn children(self, tree: Tree, rank: u32, level: u32) -> [Option<u32>; 2] {
         let label = self.label(tree, rank);
         let height = if label == 0 { self.depth() } else { label.trailing_zeros() };
@@ -60,12 +62,14 @@ impl DoubleTree {
         let reach = 1 << level;
         let next_below = level + 1 == height;
         let before = (next_below && label != 0).then(|| self.rank(tree, label - reach));
-        // Where the tree is cut off on the right, the highest label that still exists takes the place of the child.
+        // Where the tree is cut off on the right, the highest label that exists replaces the regular child.
         let highest = next_below || label + 2 * reach >= self.ranks;
         let after = (highest && label + reach < self.ranks).then(|| self.rank(tree, label + reach));
         [before, after]
     }
 
+    // With a fixed root, the other ranks are mirrored or shifted among themselves, which exchanges the two cases: they are
+    // odd in number where `n` is even.
     fn label(self, tree: Tree, rank: u32) -> u32 {
         let n = self.ranks;
         match (tree, self.rooted) {
@@ -79,6 +83,7 @@ impl DoubleTree {
         }
     }
 
+    // The inverse of `label`.
     fn rank(self, tree: Tree, label: u32) -> u32 {
         let n = self.ranks;
         match (tree, self.rooted) {
@@ -106,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_ranks_stand_as_in_nccl() {
+    fn the_trees_of_eight_ranks_are_those_of_nccl() {
         // The picture in NCCL's `trees.cc`: 0 above 4, 4 above 2 and 6, odd ranks are leaves.
         let trees = DoubleTree::new(8, false);
         assert_eq!(children(trees, Tree::First, 0), [4]);
@@ -144,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_passes_on_in_one_tree_is_a_leaf_of_the_other() {
+    fn an_inner_rank_of_one_tree_is_a_leaf_of_the_other() {
         for ranks in 2..=70 {
             let rooted = DoubleTree::new(ranks, true);
             let plain = DoubleTree::new(ranks, false);

@@ -1,5 +1,4 @@
-//! What must hold of a training job in every run: nobody waits for ever, and no collective is faster than the links of its
-//! ranks.
+//! Self-checks of runs with training jobs: no rank waits for ever, and no collective is faster than the links of its ranks.
 
 use hocket_des::{Rate, Time};
 use thiserror::Error;
@@ -9,16 +8,16 @@ use crate::training::Training;
 use crate::workload::OperationKind;
 use crate::{Fabric, Job};
 
-/// What only a bug in an engine can cause.
+/// A failed self-check, which only a bug in an engine can cause.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[expect(missing_docs, reason = "each variant's message says what it is")]
 pub enum FailedCheck {
     #[error(
-        "job {job:?}: at {time} nothing is under way any more, and rank {rank} waits in operation {operation:?} of iteration {iteration}"
+        "job {job:?}: at {time} nothing is in progress any more, but rank {rank} waits in operation {operation:?} of iteration {iteration}"
     )]
     WaitsForEver { job: String, rank: u32, operation: String, iteration: u64, time: Time },
     #[error(
-        "job {job:?}: {collective} {operation:?} of iteration {iteration} in the group of rank {rank} ended at {time} with a busbw of {busbw}; the links of a rank carry {limit}"
+        "job {job:?}: {collective} {operation:?} of iteration {iteration} in the group of rank {rank} ended at {time} with a busbw of {busbw}; the links of a rank carry at most {limit}"
     )]
     FasterThanLinks {
         job: String,
@@ -32,7 +31,7 @@ pub enum FailedCheck {
     },
 }
 
-/// By group: what leaves the best connected of its ranks at most.
+/// By group: the total rate of the links that leave the best connected of its ranks.
 pub(super) fn limits_bps(training: &Training, fabric: &Fabric) -> Vec<u64> {
     let mut leaving_bps = vec![0_u64; fabric.nodes().len()];
     for link in fabric.links() {
@@ -45,8 +44,8 @@ pub(super) fn limits_bps(training: &Training, fabric: &Fabric) -> Vec<u64> {
     groups.map(|group| group.iter().map(of_rank).max().unwrap_or(0)).collect()
 }
 
-/// What is wrong with a collective that ended at `end`, if anything. Busbw is what each rank sends at least on average, or of a
-/// broadcast receives.
+/// The failed check of a collective that ended at `end`, if its busbw exceeds `limit_bps`. Busbw is a lower bound of what ranks
+/// send on average (of what each receives, in a broadcast), so no correct run exceeds the limit.
 pub(super) fn too_fast(
     (job, training): (&Job, &Training),
     (group, limit_bps): (u32, u64),
@@ -61,7 +60,7 @@ pub(super) fn too_fast(
     let members = training.members(group);
     let bits = bytes.get() as f64 * 8.0 * kind.factor(members.len() as u32);
     let busbw_bps = bits / end.since(done.start).as_secs_f64();
-    // A part in 10^9 is for what floats round.
+    // A tolerance for the rounding of the floating-point division.
     if busbw_bps <= limit_bps as f64 * (1.0 + 1e-9) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Iterations that some rank is in or has finished and some other has not, and their rows once all have.
+//! Iterations that some ranks have begun and not all have finished, and their rows once all have.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use hocket_des::{Duration, Time};
 
 use crate::{IterationRow, JobId, Records};
 
-/// Those iterations in order: ranks are never more than their collectives apart, but some may run ahead.
+/// The open iterations, in order. There can be several, because ranks that depend on no others run ahead.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tallies {
     open: VecDeque<Tally>,
-    /// The number of the first.
+    /// The number of the first open iteration.
     first: u64,
 }
 
@@ -24,12 +24,12 @@ struct Tally {
 }
 
 impl Tallies {
-    /// Iterations that all ranks have finished.
+    /// The number of iterations that all ranks have finished.
     pub(super) fn done(&self) -> u64 {
         self.first
     }
 
-    /// A rank begins this iteration; the first one that does sets its start.
+    /// A rank begins this iteration; the first rank that does sets its start.
     pub(super) fn begin(&mut self, iteration: u64, now: Time, delayed: Duration) {
         if (iteration - self.first) as usize == self.open.len() {
             let (compute_ps, done) = (0, 0);

@@ -1,42 +1,44 @@
-//! One rank in its iteration: what is ready, what runs, and what its time was spent with.
+//! The state of one rank in its iteration: ready and running operations, and the accounting of its time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hocket_des::{Duration, Time};
 
-/// In place of the number of operations that one waits for: it is done.
+/// Marks a finished operation, in place of the number of operations that it waits for.
 pub(super) const DONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct RankState {
     pub(super) iteration: u64,
     pub(super) start: Time,
-    /// Before `start`, by choice.
+    /// The wait before `start` that the job chose.
     pub(super) delayed: Duration,
+    /// Whether the rank is in an iteration, not between two.
     pub(super) is_running: bool,
-    /// By operation: how many it waits for, or [`DONE`].
+    /// By operation: the number of operations that it waits for, or [`DONE`].
     pub(super) waiting: Vec<u32>,
-    /// Operations of this iteration that are not done.
+    /// The number of unfinished operations of this iteration.
     pub(super) unfinished: u32,
-    /// Computes that may start.
+    /// Computes that may start, the first of the program on top.
     pub(super) ready: BinaryHeap<Reverse<u32>>,
     pub(super) computing: Option<u32>,
-    /// Operations that communicate.
+    /// The number of operations that communicate now.
     pub(super) communicating: u32,
     pub(super) compute: Duration,
     pub(super) exposed: Duration,
+    /// The time up to which `compute` and `exposed` account for the iteration.
     pub(super) accounted: Time,
     pub(super) communicators: Vec<CommunicatorState>,
-    /// By operation, while they are recorded.
+    /// By operation: its start; empty if operations are not recorded.
     pub(super) started: Vec<Time>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CommunicatorState {
-    /// Collectives of this iteration that are done.
+    /// The number of finished collectives of this iteration.
     pub(super) done: u32,
-    /// All that the rank ever joined.
+    /// The number of collectives that the rank has joined in the whole run.
     pub(super) joined: u64,
     pub(super) is_busy: bool,
 }
@@ -61,7 +63,8 @@ impl RankState {
         }
     }
 
-    // Adds the time since the last change to what it was spent with.
+    // Adds the time since the last call to `compute` or `exposed`, by the state that lasted until `now`: it must be called before
+    // that state changes.
     pub(super) fn account(&mut self, now: Time) {
         let span = now.since(self.accounted);
         if self.computing.is_some() {
@@ -84,7 +87,7 @@ impl RankState {
         }
     }
 
-    /// The first operation that is not done. It waits for no other of its rank, since operations wait for earlier ones alone.
+    /// The first unfinished operation. It waits for no operation of its own rank, since operations only wait for earlier ones.
     pub(super) fn first_left(&self) -> Option<u32> {
         (0_u32..).zip(&self.waiting).find(|(_, waiting)| **waiting != DONE).map(|(first, _)| first)
     }

@@ -1,5 +1,5 @@
-//! How many hops switches are from a destination, learnt when first asked for and kept. Destinations behind the same
-//! switches share what is learnt: racks are far fewer than hosts.
+//! The number of hops from each switch to a destination, computed on first use and cached. Destinations behind the same
+//! switches share one computation, since there are far fewer racks than hosts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,17 +8,17 @@ use crate::{Fabric, LinkId, NodeId, NodeKind};
 const UNREACHED: u32 = u32::MAX;
 const NO_SWITCH: usize = usize::MAX;
 
-/// Hops from switches to destinations. Only switches are passed, and none inside a server.
+/// Hops from switches to destinations over switches; scale-up switches do not count as such.
 #[derive(Clone, Debug)]
 pub(super) struct Distances {
-    /// By node: its place among the switches, or [`NO_SWITCH`].
+    /// By node: its index among the switches, or [`NO_SWITCH`].
     places: Vec<usize>,
     switches: usize,
-    /// By destination: its group.
+    /// By destination: its group, whose members have the same last switches.
     group_of: Vec<Option<usize>>,
     /// By the last switches before a destination, in ascending order: its group.
     groups: BTreeMap<Vec<NodeId>, usize>,
-    /// By group and place of a switch: hops to the nearest of the last switches, or [`UNREACHED`].
+    /// By group and index of a switch: hops to the nearest of the last switches, or [`UNREACHED`].
     hops: Vec<Vec<u32>>,
 }
 
@@ -37,14 +37,15 @@ impl Distances {
         Self { places, switches, group_of, groups: BTreeMap::new(), hops: Vec::new() }
     }
 
-    /// Forgets all that was learnt: links have failed or come back.
+    /// Empties the cache, because a link has failed or come back.
     pub(super) fn forget(&mut self) {
+        // Any link can be on a shortest path to any destination: no entry is known to be still valid.
         self.group_of.fill(None);
         self.groups.clear();
         self.hops.clear();
     }
 
-    /// Makes [`Self::to`] known for `to`; `links_into` are the links that lead into a node and can be used.
+    /// Computes the distances to `to`, as [`Self::to`] requires; `links_into` are the usable links that end at a node.
     pub(super) fn learn<Links: Iterator<Item = LinkId>>(
         &mut self,
         to: NodeId,
@@ -56,6 +57,7 @@ impl Distances {
         }
         let before = |node| links_into(node).map(|link| fabric.links()[link.index()].from);
         let mut last: Vec<NodeId> = before(to).filter(|&node| self.is_switch(node)).collect();
+        // Hosts with the same switches are one group, whatever the order or number of their cables.
         last.sort_unstable();
         last.dedup();
         let known = self.groups.get(&last).copied();
@@ -68,18 +70,20 @@ impl Distances {
         self.group_of[to.index()] = Some(group);
     }
 
-    /// Hops from each node to `to`, which has been learnt; `None` for those that are not to be passed or from
-    /// which no way leads there.
+    /// Hops from a switch to `to`, which has been learnt; `None` for other nodes and for switches from which no path leads
+    /// there.
     pub(super) fn to(&self, to: NodeId) -> impl Fn(NodeId) -> Option<u32> + Clone {
         let group = self.group_of[to.index()].expect("distances are learnt before they are used");
         let hops = &self.hops[group];
         move |node| {
+            // `NO_SWITCH` is no index, so `get` returns nothing for hosts and scale-up switches.
             let hops = hops.get(self.places[node.index()]).filter(|&&hops| hops != UNREACHED)?;
+            // The hop from the last switch to the destination.
             Some(hops + 1)
         }
     }
 
-    // Breadth first, against the direction of the links.
+    // Breadth first from the destination, and therefore against the direction of the links.
     fn hops_to<Nodes: Iterator<Item = NodeId>>(
         &self,
         last: &[NodeId],

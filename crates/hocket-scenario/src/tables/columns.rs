@@ -1,4 +1,4 @@
-//! Tables of columns, and columns made of rows.
+//! Tables and their columns.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ pub enum Column {
     U32(Vec<u32>),
     F64(Vec<f64>),
     Bool(Vec<bool>),
-    /// Numbers that some rows have not got.
+    /// Numbers that some rows lack.
     MaybeF64(Vec<Option<f64>>),
-    /// Points in time, exact here and seconds for whoever reads the table.
+    /// Points in time, exact in picoseconds; tables show seconds.
     Time(Vec<Time>),
-    /// Row i reads `dictionary[codes[i]]`.
+    /// The value of row i is `dictionary[codes[i]]`.
     Str {
         codes: Vec<u32>,
         dictionary: Vec<String>,
@@ -29,9 +29,9 @@ pub enum Column {
 /// Columns of one length, with names that carry their units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Those of [`Tables`]; engines have more.
+    /// Unique among the tables of a run.
     pub name: &'static str,
-    /// In the order in which they are shown.
+    /// Names and values, in the order in which they are shown.
     pub columns: Vec<(&'static str, Column)>,
 }
 
@@ -51,7 +51,7 @@ impl Column {
         Self::F64(rows.iter().map(|row| value(row).as_secs_f64()).collect())
     }
 
-    /// How many rows the column has.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::U64(values) => values.len(),
@@ -72,7 +72,7 @@ impl Column {
 }
 
 impl Table {
-    /// How many rows each column has.
+    /// The number of rows of each column.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())
     }
@@ -92,7 +92,7 @@ pub(super) fn job_column<Row>(
     Column::Str { codes, dictionary: names.to_vec() }
 }
 
-// Texts in the order in which they first come.
+// The dictionary is in order of first appearance, and so does not depend on the order of the map.
 pub(super) fn text_column<'a>(texts: impl Iterator<Item = &'a str>) -> Column {
     let mut known = BTreeMap::new();
     let mut dictionary = Vec::new();

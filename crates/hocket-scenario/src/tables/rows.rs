@@ -1,4 +1,4 @@
-//! What engines record, one row at a time.
+//! The rows that engines record.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 
@@ -7,7 +7,7 @@ use crate::{JobId, LinkId};
 /// One finished iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IterationRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// Counted from 0.
     pub iteration: u64,
@@ -15,7 +15,8 @@ pub struct IterationRow {
     pub start: Time,
     /// When its last phase ended.
     pub end: Time,
-    /// Time in Up phases. Of a training job what is left beside the mean of its ranks' computes: exposed communication.
+    /// Time in Up phases. For a training job: exposed communication, which is the duration minus the mean over ranks of their
+    /// time in computes.
     pub communication: Duration,
     /// Wait before `start` that the job chose: time-shift, re-adjustment, padding.
     pub delayed: Duration,
@@ -24,7 +25,7 @@ pub struct IterationRow {
 /// One finished Up phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// Counted from 0.
     pub iteration: u64,
@@ -34,57 +35,57 @@ pub struct PhaseRow {
     pub start: Time,
     /// When all was sent.
     pub end: Time,
-    /// What each of the job's flows sent.
+    /// The bytes that each of the job's flows sent.
     pub bytes: Bytes,
 }
 
 /// From `start` on, each of the job's flows sends at `rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
-    /// Since when.
+    /// When the rate begins.
     pub start: Time,
-    /// Up to the job's next row.
+    /// The rate until the job's next row.
     pub rate: Rate,
 }
 
-/// What one job put on one link during the whole run.
+/// The traffic of one job on one link during the whole run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkRow {
     /// The link.
     pub link: LinkId,
-    /// Whose.
+    /// The job.
     pub job: JobId,
-    /// All flows together.
+    /// The sum over all flows.
     pub bytes: Bytes,
-    /// Those bytes ÷ what the link could have carried in the run.
+    /// `bytes` ÷ the capacity of the link during the run.
     pub utilisation: f64,
     /// How long the job was sending on the link.
     pub busy: Duration,
 }
 
-/// A job that had drifted delayed itself.
+/// A re-adjustment: a job that had drifted delayed itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdjustmentRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// When the job decided, at the end of an iteration.
     pub time: Time,
-    /// How far from its slot the last communication had started; positive is late.
+    /// The deviation from its slot with which the last communication started; positive if late.
     pub deviation_ps: i64,
-    /// The wait before the next iteration.
+    /// The resulting wait before the next iteration.
     pub delay: Duration,
 }
 
 /// One finished iteration of one rank of a training job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// Counted from 0.
     pub iteration: u64,
-    /// Which rank.
+    /// The rank.
     pub rank: u32,
     /// When its first operations began.
     pub start: Time,
@@ -92,22 +93,22 @@ pub struct RankRow {
     pub end: Time,
     /// Time in computes.
     pub compute: Duration,
-    /// Time in which nothing was computed while something was communicated.
+    /// Time in which the rank communicated and did not compute.
     pub exposed: Duration,
 }
 
 /// One finished operation of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// Counted from 0.
     pub iteration: u64,
-    /// Which rank.
+    /// The rank.
     pub rank: u32,
-    /// Its place in the rank's program.
+    /// Its position in the rank's program.
     pub operation: u32,
-    /// When it began: the compute; taking part in the collective; sending; waiting for what is received.
+    /// When it began: the compute began, the rank joined the collective, the message was sent, or the wait for a message began.
     pub start: Time,
     /// When it was done.
     pub end: Time,
@@ -116,36 +117,36 @@ pub struct OperationRow {
 /// One collective, finished by all its ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveRow {
-    /// Whose.
+    /// The job.
     pub job: JobId,
     /// Counted from 0.
     pub iteration: u64,
-    /// A program that has it, and its place there.
+    /// A program that contains it: that of the first rank to join.
     pub program: u32,
-    /// Its place in that program.
+    /// Its position in that program.
     pub operation: u32,
     /// The group.
     pub group: u32,
-    /// When its first rank came to it.
+    /// When its first rank joined.
     pub start: Time,
     /// When its last rank was done.
     pub end: Time,
-    /// From when a rank came to it until it was done, the mean over ranks.
+    /// The time from a rank's joining to its being done, as the mean over ranks.
     pub mean: Duration,
 }
 
-/// What a job's policies did.
+/// The effects of a job's policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobCounters {
     /// The wait before the first iteration, clock error included.
     pub time_shift: Duration,
-    /// Flow engine: rate allocations in which the job met one of another weight or queue on a full link,
-    /// so that weight or priority decided. Packet engine: cuts of a rate by the job's congestion controls.
+    /// Flow engine: the number of rate allocations in which the job shared a full link with a job of another weight or
+    /// queue, so that the policy affected its rate. Packet engine: the number of rate cuts by its congestion controls.
     pub policy_acted: u64,
 }
 
 impl IterationRow {
-    /// From start to end, without the wait before.
+    /// The time from start to end, without the wait before.
     pub fn duration(&self) -> Duration {
         self.end.since(self.start)
     }

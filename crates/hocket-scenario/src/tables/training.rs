@@ -58,7 +58,8 @@ pub(super) fn collective_table(rows: &[CollectiveRow], jobs: &[Job], names: &[St
         };
         training(jobs, row.job).collective(row.group, kind, bytes)
     };
-    // As nccl-tests count: what each rank holds, or gets, or sends, over the time.
+    // As defined by nccl-tests: algbw is the size ÷ the time, and busbw is algbw × the factor of the kind, which
+    // makes it comparable with the rate of a link.
     let algbw_bps = |row: &CollectiveRow| {
         let bits = collective(row).1.bytes().get() as f64 * 8.0;
         bits / row.mean.as_secs_f64()

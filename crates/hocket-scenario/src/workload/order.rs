@@ -1,5 +1,5 @@
-//! Whether an iteration can come to its end at all: one in which everything takes no time, so that only the order counts.
-//! If that gets stuck, no network will help.
+//! Detects deadlocks by a trial iteration in which nothing takes time. Which operations can run does not depend on times, so a
+//! workload that gets stuck here does so on every network.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::error::Wait;
 use super::program::OperationKind;
 use super::ranks::{Channel, Workload};
 
-/// Ranks of which each waits for the next, the last for the first; none if an iteration ends.
-pub(super) fn circle(workload: &Workload) -> Option<Vec<Wait>> {
+/// A cycle of ranks in which each waits for the next, and the last for the first; `None` if an iteration ends.
+pub(super) fn wait_cycle(workload: &Workload) -> Option<Vec<Wait>> {
     let mut trial = Trial::new(workload);
     trial.run();
-    if trial.left == 0 { None } else { Some(trial.circle()) }
+    if trial.left == 0 { None } else { Some(trial.cycle()) }
 }
 
 const DONE: u32 = u32::MAX;
@@ -19,28 +19,28 @@ const JOINED: u32 = u32::MAX - 1;
 
 struct Trial<'a> {
     workload: &'a Workload,
-    /// By rank and operation: how many others it waits for, or [`JOINED`] or [`DONE`].
+    /// By rank and operation: the number of operations that it waits for, or [`JOINED`] or [`DONE`].
     waiting: Vec<Vec<u32>>,
-    /// By rank and communicator: how many of its collectives are done.
+    /// By rank and communicator: the number of finished collectives.
     collectives_done: Vec<Vec<usize>>,
-    /// By group: members that have come to its next collective.
+    /// By group: the number of members that have joined its next collective.
     joined: Vec<usize>,
-    /// By channel and turn.
+    /// By channel and turn. With turns, a message can only go to its own receive, in whatever order they become ready.
     mailboxes: BTreeMap<(Channel, u32), Mailbox>,
     ready: Vec<(u32, u32)>,
     left: usize,
 }
 
-/// What one end of a message has done while the other has not come.
+/// The end of a message that came first.
 enum Mailbox {
     Sent,
-    /// The receive waits.
+    /// The receive operation that waits.
     Awaited(u32),
 }
 
 impl<'a> Trial<'a> {
     fn new(workload: &'a Workload) -> Self {
-        let mut its = Self {
+        let mut trial = Self {
             workload,
             waiting: Vec::with_capacity(workload.ranks.len()),
             collectives_done: Vec::with_capacity(workload.ranks.len()),
@@ -51,13 +51,13 @@ impl<'a> Trial<'a> {
         };
         for (rank, id) in workload.ranks.iter().zip(0_u32..) {
             let operations = workload.program(id).operations();
-            its.waiting.push(operations.iter().map(|each| each.after.len() as u32).collect());
-            its.collectives_done.push(vec![0; rank.communicators.len()]);
-            its.left += operations.len();
+            trial.waiting.push(operations.iter().map(|each| each.after.len() as u32).collect());
+            trial.collectives_done.push(vec![0; rank.communicators.len()]);
+            trial.left += operations.len();
             let free = (0_u32..).zip(operations).filter(|(_, each)| each.after.is_empty());
-            its.ready.extend(free.map(|(operation, _)| (id, operation)));
+            trial.ready.extend(free.map(|(operation, _)| (id, operation)));
         }
-        its
+        trial
     }
 
     fn run(&mut self) {
@@ -67,12 +67,13 @@ impl<'a> Trial<'a> {
                 OperationKind::Collective { communicator, .. } => {
                     let is_next =
                         self.next_collective(rank, communicator as usize) == Some(operation);
-                    // It may have been noted twice: when it was ready, and when its turn came.
+                    // It can be in the list twice: since it was ready, and since its turn came.
                     if is_next && self.is_ready(rank, operation) {
                         self.waiting[rank as usize][operation as usize] = JOINED;
                         self.join(self.workload.group(rank, communicator));
                     }
                 }
+                // A send finishes without its receive: in a run, the message is acknowledged when it arrives.
                 OperationKind::Send(exchange) => {
                     self.finish(rank, operation);
                     let to = self.workload.peer(rank, &exchange);
@@ -96,7 +97,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    // One more member has come to the group's next collective; the last one lets all go on.
+    // A member joins the group's next collective, which the last member finishes for all.
     fn join(&mut self, group: u32) {
         let members = &self.workload.groups[group as usize];
         self.joined[group as usize] += 1;
@@ -106,9 +107,9 @@ impl<'a> Trial<'a> {
         self.joined[group as usize] = 0;
         for &member in members {
             let place = self.workload.place(member, group);
-            let collective = self.next_collective(member, place).expect("all members have come");
+            let collective = self.next_collective(member, place).expect("all members have joined");
             self.collectives_done[member as usize][place] += 1;
-            // One that was ready before its turn came.
+            // The next collective may have been ready before its turn.
             let next = self.next_collective(member, place);
             if let Some(next) = next.filter(|&next| self.is_ready(member, next)) {
                 self.ready.push((member, next));
@@ -129,27 +130,28 @@ impl<'a> Trial<'a> {
     fn finish(&mut self, rank: u32, operation: u32) {
         self.left -= 1;
         self.waiting[rank as usize][operation as usize] = DONE;
-        for &then in self.workload.program(rank).then(operation) {
-            let waiting = &mut self.waiting[rank as usize][then as usize];
+        for &follower in self.workload.program(rank).followers(operation) {
+            let waiting = &mut self.waiting[rank as usize][follower as usize];
             *waiting -= 1;
             if *waiting == 0 {
-                self.ready.push((rank, then));
+                self.ready.push((rank, follower));
             }
         }
     }
 
-    // Follows who waits for whom until somebody comes twice.
-    fn circle(&self) -> Vec<Wait> {
+    // Follows the waits from any stuck rank until a rank repeats. Every stuck rank waits for a stuck one, so one does.
+    fn cycle(&self) -> Vec<Wait> {
         let is_stuck = |&rank: &u32| self.first_left(rank).is_some();
         let mut rank = self.workload.rank_ids().find(is_stuck).expect("something is left");
-        let mut way: Vec<Wait> = Vec::new();
-        while !way.iter().any(|wait| wait.rank == rank) {
+        let mut waits: Vec<Wait> = Vec::new();
+        while !waits.iter().any(|wait| wait.rank == rank) {
             let wait = self.wait_of(rank);
             rank = wait.for_rank;
-            way.push(wait);
+            waits.push(wait);
         }
-        let start = way.iter().position(|wait| wait.rank == rank).expect("it came twice");
-        way.split_off(start)
+        // Ranks before the repeated one only wait for the cycle.
+        let start = waits.iter().position(|wait| wait.rank == rank).expect("it was repeated");
+        waits.split_off(start)
     }
 
     fn first_left(&self, rank: u32) -> Option<u32> {
@@ -157,7 +159,7 @@ impl<'a> Trial<'a> {
         waiting.zip(0_u32..).find(|(waiting, _)| **waiting != DONE).map(|(_, operation)| operation)
     }
 
-    // Operations wait for earlier ones only, so the first that is left waits for another rank.
+    // Operations only wait for earlier ones, so the first one left waits for another rank.
     fn wait_of(&self, rank: u32) -> Wait {
         let first = self.first_left(rank).expect("nobody waits for a rank that is done");
         let operation = &self.workload.program(rank).operations()[first as usize];
@@ -166,16 +168,19 @@ impl<'a> Trial<'a> {
             OperationKind::Collective { communicator, .. } => {
                 let group = self.workload.group(rank, communicator);
                 let members = self.workload.groups[group as usize].iter();
-                *members.clone().find(|&&each| !self.is_there(each, group)).expect("one is missing")
+                *members
+                    .clone()
+                    .find(|&&each| !self.has_joined(each, group))
+                    .expect("one is missing")
             }
             OperationKind::Compute(_) | OperationKind::Send(_) => {
-                unreachable!("nothing holds {:?} up", operation.name)
+                unreachable!("nothing delays {:?}", operation.name)
             }
         };
         Wait { rank, kind: operation.kind.name(), operation: operation.name.clone(), for_rank }
     }
 
-    fn is_there(&self, rank: u32, group: u32) -> bool {
+    fn has_joined(&self, rank: u32, group: u32) -> bool {
         let next = self.next_collective(rank, self.workload.place(rank, group));
         next.is_some_and(|next| self.waiting[rank as usize][next as usize] == JOINED)
     }
@@ -233,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn collectives_of_two_groups_in_opposite_order_wait_for_each_other_if_one_holds_the_other_up() {
+    fn dependent_collectives_of_two_groups_in_opposite_order_wait_for_each_other() {
         let chained = |first, second| {
             let mut then = all_reduce("then", second);
             then.after = vec![0];
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_receive_takes_the_message_of_its_turn_however_early_it_is_ready() {
-        // The second receive is ready first, and would take the first message, without which rank 0 never gets its answer.
+        // The second receive is ready first. If it took the first message, rank 0 would never get its answer.
         let (send, recv) = (OperationKind::Send, OperationKind::Recv);
         let first = vec![
             operation("one", send(exchange(1, 0)), &[]),
@@ -264,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_disagree_are_named_with_what_each_has() {
+    fn ranks_that_disagree_are_named_with_their_operations() {
         let compute = operation("step", OperationKind::Compute(Duration::from_ms(1)), &[]);
         assert_eq!(
             message(two_ranks([vec![all_reduce("sum", 0)], vec![compute]], 1)),

@@ -8,56 +8,56 @@ use crate::collective::CollectiveKind;
 /// A step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// For people: in tables and messages.
+    /// The name in tables and messages.
     pub name: String,
     /// What it does.
     pub kind: OperationKind,
-    /// The operations of its program, all before it, that must be done before it starts.
+    /// The operations of its program that must be done before it starts, all of them earlier in the program.
     pub after: Vec<u32>,
 }
 
-/// What an operation does. What it communicates goes over one of its rank's communicators, named by its place in the rank's
-/// list.
+/// What an operation does. It communicates over one of its rank's communicators, given by its position in the rank's list, so
+/// that ranks in different groups can share a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// Keeps the GPU busy. A rank does one compute at a time: of those that may start, the first of the program.
+    /// Keeps the GPU busy. A rank computes one thing at a time: among those that may start, the first in the program.
     Compute(Duration),
-    /// Moves data among all members. Those of one communicator run one after another, in the order of the program.
+    /// Moves data among all members. Collectives of one communicator run one at a time, in the order of the program.
     Collective {
-        /// Place in the rank's list.
+        /// Position in the rank's list.
         communicator: u32,
-        /// Which.
+        /// The kind of collective.
         kind: CollectiveKind,
-        /// How much, as nccl-tests counts it.
+        /// The size, as nccl-tests reports it.
         bytes: Bytes,
     },
-    /// Sends to one member; done when all is acknowledged.
+    /// Sends to one member; done when the message is acknowledged.
     Send(Exchange),
-    /// Takes what a member sends; done when it has arrived.
+    /// Receives from one member; done when the message has arrived.
     Recv(Exchange),
 }
 
-/// One end of a message between two ranks. The n-th send of a rank to another one with a tag goes to the other's n-th
-/// receive from it with that tag.
+/// One end of a message between two ranks. The n-th send from one rank to another with a tag is matched with the receiver's
+/// n-th receive from that rank with that tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Place in the rank's list.
+    /// Position in the rank's list.
     pub communicator: u32,
-    /// The other one: its place in the group.
+    /// The rank at the other end: its position in the group.
     pub peer: u32,
-    /// How much.
+    /// The size.
     pub bytes: Bytes,
-    /// Tells messages between the same two ranks apart.
+    /// Distinguishes messages between the same two ranks.
     pub tag: u64,
 }
 
-/// Operations, and what follows from them.
+/// Operations, with indices derived from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     operations: Vec<Operation>,
-    /// By operation: those that wait for it.
-    then: Vec<Vec<u32>>,
-    /// By place of communicator: its collectives, in order.
+    /// By operation: the operations that wait for it.
+    followers: Vec<Vec<u32>>,
+    /// By position of communicator: its collectives, in order.
     collectives: Vec<Vec<u32>>,
 }
 
@@ -68,25 +68,27 @@ impl Program {
     }
 
     /// The operations that wait for this one.
-    pub fn then(&self, operation: u32) -> &[u32] {
-        &self.then[operation as usize]
+    pub fn followers(&self, operation: u32) -> &[u32] {
+        &self.followers[operation as usize]
     }
 
-    /// The collectives on the communicator at this place of the rank's list, in order.
+    /// The collectives on the communicator at this position of the rank's list, in order.
     pub fn collectives(&self, communicator: usize) -> &[u32] {
+        // The list ends at the last communicator that has a collective.
         self.collectives.get(communicator).map_or(&[], |all| all)
     }
 
     pub(super) fn new(number: usize, operations: Vec<Operation>) -> Result<Self, WorkloadError> {
-        let mut then = vec![Vec::new(); operations.len()];
+        let mut followers = vec![Vec::new(); operations.len()];
         let mut collectives: Vec<Vec<u32>> = Vec::new();
         for (index, operation) in (0_u32..).zip(&operations) {
             for &after in &operation.after {
+                // Only earlier ones, which makes cycles within a program impossible.
                 if after >= index {
                     let operation = operation.name.clone();
                     return Err(WorkloadError::NotBefore { program: number, operation, after });
                 }
-                then[after as usize].push(index);
+                followers[after as usize].push(index);
             }
             match operation.kind {
                 OperationKind::Compute(_) => {}
@@ -109,12 +111,12 @@ impl Program {
                 return Err(WorkloadError::NoBytes { program: number, operation });
             }
         }
-        Ok(Self { operations, then, collectives })
+        Ok(Self { operations, followers, collectives })
     }
 }
 
 impl OperationKind {
-    /// As tables name it.
+    /// The name in tables.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Compute(_) => "compute",
@@ -124,7 +126,7 @@ impl OperationKind {
         }
     }
 
-    /// The communicator that it needs.
+    /// The position of its communicator; `None` for a compute.
     pub fn communicator(&self) -> Option<u32> {
         match *self {
             Self::Compute(_) => None,

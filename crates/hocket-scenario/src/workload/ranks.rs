@@ -1,31 +1,31 @@
-//! Who runs which program, and communicates in which groups.
+//! Ranks with their programs and groups.
 
 use std::collections::BTreeMap;
 
 use super::program::{Exchange, OperationKind, Program};
 
-/// A GPU: which program it runs, and the groups that it is in.
+/// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// Its program.
+    /// The program that it runs.
     pub program: u32,
-    /// Its groups.
+    /// The groups that it is in.
     pub communicators: Vec<u32>,
 }
 
-/// What all ranks do, valid by construction: every operation finds its partners, in the same order at all of them, so that no
-/// ranks wait for each other for ever. Ranks that do the same share a program.
+/// The operations of all ranks, valid by construction: every operation has its counterparts at the other ranks, and no ranks
+/// deadlock. Ranks with the same operations share a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     pub(super) programs: Vec<Program>,
     pub(super) groups: Vec<Vec<u32>>,
     pub(super) ranks: Vec<Rank>,
-    /// By rank and operation: how many sends, or receives, with the same other end and tag come before it. Of a rank that
-    /// exchanges nothing there are none.
+    /// By rank and operation: the number of earlier sends, or receives, with the same peer and tag. Empty for a rank without
+    /// sends and receives.
     pub(super) turns: Vec<Vec<u32>>,
 }
 
-/// Messages of one tag from one rank to another: the n-th that is sent is the n-th that is received.
+/// The messages with one tag from one rank to another. The n-th send is matched with the n-th receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Channel {
     pub(crate) from: u32,
@@ -34,12 +34,12 @@ pub(crate) struct Channel {
 }
 
 impl Workload {
-    /// What ranks run.
+    /// All programs.
     pub fn programs(&self) -> &[Program] {
         &self.programs
     }
 
-    /// Who communicates with whom: ranks, by place in the group.
+    /// The ranks of each group, in the order of the group.
     pub fn groups(&self) -> &[Vec<u32>] {
         &self.groups
     }
@@ -54,7 +54,7 @@ impl Workload {
         &self.programs[self.ranks[rank as usize].program as usize]
     }
 
-    /// The group behind a place in a rank's list of communicators.
+    /// The group at a position of a rank's list of communicators.
     pub fn group(&self, rank: u32, communicator: u32) -> u32 {
         self.ranks[rank as usize].communicators[communicator as usize]
     }
@@ -65,7 +65,7 @@ impl Workload {
         self.groups[group as usize][exchange.peer as usize]
     }
 
-    /// How many sends, or receives, of `rank` with the same other end and tag come before this one.
+    /// The number of earlier sends, or receives, of `rank` with the same peer and tag.
     pub(crate) fn turn(&self, rank: u32, operation: u32) -> u32 {
         self.turns[rank as usize][operation as usize]
     }
@@ -84,6 +84,7 @@ impl Workload {
             *next - 1
         });
         let turns: Vec<u32> = turns.collect();
+        // A workload can have millions of operations, and most ranks have only collectives: they need no turns.
         if seen.is_empty() { Vec::new() } else { turns }
     }
 
@@ -91,7 +92,7 @@ impl Workload {
         0..self.ranks.len() as u32
     }
 
-    /// The place of a group in its member's list of communicators.
+    /// The position of a group in its member's list of communicators.
     pub(crate) fn place(&self, rank: u32, group: u32) -> usize {
         let communicators = &self.ranks[rank as usize].communicators;
         communicators.iter().position(|&each| each == group).expect("members have their group")

@@ -1,4 +1,4 @@
-//! Training jobs that several test files use.
+//! Specifications of training jobs for several test files.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use hocket_scenario::{
     Algorithm, CollectiveKind, Framing, NodeId, PathChoice, System, TrainingSpec, Transport,
 };
 
-/// Each rank on the host of its number, all-reduces by these algorithms in one chunk, and packets without headers.
+/// Each rank on the host of its number, all-reduces by these algorithms in one chunk, and packets without headers or
+/// acknowledgements.
 pub(crate) fn training_spec(workload: Workload, algorithms: &[Algorithm]) -> TrainingSpec {
     let framing = Framing { payload: 1_000, header: 0, ack: 0, ack_every: 1 };
     TrainingSpec {

@@ -1,4 +1,4 @@
-//! The ranks of a job, driven by hand: what they ask for, when, and what their time was spent with.
+//! The ranks of a job, driven by hand: their commands, and the accounting of their time.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::execution::{Command, Execution};
@@ -37,18 +37,18 @@ fn recv(peer: u32, tag: u64, after: &[u32]) -> Operation {
     operation(OperationKind::Recv(exchange(peer, tag)), after)
 }
 
-/// Each rank with a program of its own.
-fn apart(programs: Vec<Vec<Operation>>, groups: &[Vec<u32>]) -> Workload {
+/// Each rank with its own program.
+fn separate(programs: Vec<Vec<Operation>>, groups: &[Vec<u32>]) -> Workload {
     let rank = |rank: u32| {
-        let its = (0_u32..).zip(groups).filter(|(_, members)| members.contains(&rank));
-        Rank { program: rank, communicators: its.map(|(group, _)| group).collect() }
+        let own_groups = (0_u32..).zip(groups).filter(|(_, members)| members.contains(&rank));
+        Rank { program: rank, communicators: own_groups.map(|(group, _)| group).collect() }
     };
     let ranks = (0..programs.len() as u32).map(rank).collect();
     Workload::new(programs, groups.to_vec(), ranks).expect("the ranks find each other")
 }
 
 fn alone(program: Vec<Operation>) -> Workload {
-    apart(vec![program], &[vec![0]])
+    separate(vec![program], &[vec![0]])
 }
 
 /// Hosts at one switch, one for each rank, with NICs of 8 Gbps: a byte takes a nanosecond.
@@ -78,7 +78,7 @@ fn plain(workload: Workload) -> Scenario {
     scenario(workload, |_, _| {})
 }
 
-/// Says what happens, and collects what the ranks ask for.
+/// An engine driven by hand, which collects the commands of the ranks.
 struct Hand<'a> {
     execution: Execution<'a>,
     records: Records,
@@ -93,35 +93,35 @@ impl<'a> Hand<'a> {
         Self { execution: execution.expect("it starts in time"), records, commands }
     }
 
-    /// What they asked for since the last call.
-    fn asked(&mut self) -> Vec<Command> {
+    /// The commands since the last call.
+    fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.commands)
     }
 
     fn wake(&mut self, rank: u32, us: u64) -> Vec<Command> {
         self.execution.wake(rank, at(us), &mut self.records, &mut self.commands).expect("in time");
-        self.asked()
+        self.take_commands()
     }
 
     fn collective_done(&mut self, group: u32, member: u32, us: u64) -> Vec<Command> {
         let (records, commands) = (&mut self.records, &mut self.commands);
         self.execution.collective_done(group, member, at(us), records, commands).expect("in time");
-        self.asked()
+        self.take_commands()
     }
 
     fn delivered(&mut self, message: u32, us: u64) -> Vec<Command> {
         let (records, commands) = (&mut self.records, &mut self.commands);
         self.execution.delivered(message, at(us), records, commands).expect("in time");
-        self.asked()
+        self.take_commands()
     }
 
     fn acknowledged(&mut self, message: u32, us: u64) -> Vec<Command> {
         let (records, commands) = (&mut self.records, &mut self.commands);
         self.execution.acknowledged(message, at(us), records, commands).expect("in time");
-        self.asked()
+        self.take_commands()
     }
 
-    /// Of a rank's operation in the first iteration: from when to when, in microseconds.
+    /// Start and end of an operation in the first iteration, in microseconds.
     fn span(&self, rank: u32, operation: u32) -> (u64, u64) {
         let is_it = |row: &&OperationRow| row.rank == rank && row.operation == operation;
         let row = self.records.operations.iter().find(is_it).expect("it is done");
@@ -147,12 +147,12 @@ fn spent(row: &RankRow) -> (Duration, Duration) {
 
 #[test]
 fn of_computes_that_may_start_the_first_of_the_program_does() {
-    let its =
+    let scenario =
         plain(alone(vec![compute(5, &[]), compute(3, &[0]), compute(4, &[]), compute(1, &[])]));
-    let mut hand = Hand::new(&its);
-    assert_eq!(hand.asked(), [wake(0, 0)]);
+    let mut hand = Hand::new(&scenario);
+    assert_eq!(hand.take_commands(), [wake(0, 0)]);
     assert_eq!(hand.wake(0, 0), [wake(0, 5)]);
-    // The second has waited for the first, and is still before the others, which were ready all the time.
+    // The second was ready last, but is first in the program.
     assert_eq!(hand.wake(0, 5), [wake(0, 8)]);
     assert_eq!(hand.wake(0, 8), [wake(0, 12)]);
     assert_eq!(hand.wake(0, 12), [wake(0, 13)]);
@@ -167,21 +167,21 @@ fn of_computes_that_may_start_the_first_of_the_program_does() {
 
 #[test]
 fn what_takes_no_time_needs_no_wait() {
-    let its =
+    let scenario =
         plain(alone(vec![compute(0, &[]), compute(0, &[0]), compute(2, &[1]), compute(0, &[2])]));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     assert_eq!(hand.wake(0, 0), [wake(0, 2)]);
     assert_eq!(hand.wake(0, 2), [wake(0, 2)]);
     assert_eq!((hand.span(0, 1), hand.span(0, 3)), ((0, 0), (2, 2)));
 }
 
 #[test]
-fn only_communication_that_nothing_is_computed_beside_is_exposed() {
+fn communication_is_exposed_only_while_nothing_is_computed() {
     let program = vec![compute(4, &[]), sum(0, &[0]), compute(3, &[0]), compute(2, &[1])];
-    let its = plain(apart(vec![program.clone(), program], &[vec![0, 1]]));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let scenario = plain(separate(vec![program.clone(), program], &[vec![0, 1]]));
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     for rank in 0..2 {
         assert_eq!(hand.wake(rank, 0), [wake(rank, 4)]);
     }
@@ -190,24 +190,24 @@ fn only_communication_that_nothing_is_computed_beside_is_exposed() {
     assert_eq!(hand.wake(1, 5), [join(0, 1, 0), wake(1, 8)]);
     assert_eq!(hand.wake(0, 7), []);
     assert_eq!(hand.collective_done(0, 0, 9), [wake(0, 11)]);
-    // The other has its part before its compute ends.
+    // Rank 1 is done with the collective before its compute ends.
     assert_eq!(hand.collective_done(0, 1, 6), []);
     assert_eq!(hand.wake(1, 8), [wake(1, 10)]);
     hand.wake(1, 10);
     hand.wake(0, 11);
     let rows: Vec<_> = hand.records.ranks.iter().map(|row| (row.rank, spent(row))).collect();
     let us = Duration::from_us;
-    // Rank 1 was late for its first wait, which counts as computing.
+    // Rank 1 was woken late, and the delay counts as computing.
     assert_eq!(rows, [(1, (us(10), us(0))), (0, (us(9), us(2)))]);
 }
 
 #[test]
 fn collectives_of_one_group_take_turns_and_those_of_two_groups_do_not() {
     let program = vec![compute(1, &[]), sum(0, &[0]), sum(0, &[]), sum(1, &[])];
-    let its = plain(apart(vec![program.clone(), program], &[vec![0, 1], vec![0, 1]]));
-    let mut hand = Hand::new(&its);
-    hand.asked();
-    // The second sum of group 0 is ready, but the first has not been.
+    let scenario = plain(separate(vec![program.clone(), program], &[vec![0, 1], vec![0, 1]]));
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
+    // The second sum of group 0 is ready, but must wait for the first.
     for rank in 0..2 {
         assert_eq!(hand.wake(rank, 0), [join(1, rank, 0), wake(rank, 1)]);
     }
@@ -222,10 +222,10 @@ fn collectives_of_one_group_take_turns_and_those_of_two_groups_do_not() {
 }
 
 #[test]
-fn a_group_of_one_rank_has_its_collectives_for_itself() {
-    let its = plain(alone(vec![sum(0, &[]), compute(1, &[0])]));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+fn collectives_of_one_rank_are_not_recorded() {
+    let scenario = plain(alone(vec![sum(0, &[]), compute(1, &[0])]));
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     assert_eq!(hand.wake(0, 0), [join(0, 0, 0)]);
     assert_eq!(hand.collective_done(0, 0, 0), [wake(0, 1)]);
     assert!(hand.records.collectives.is_empty());
@@ -235,9 +235,9 @@ fn a_group_of_one_rank_has_its_collectives_for_itself() {
 fn a_message_goes_to_the_receive_of_its_tag_and_turn() {
     let first = vec![send(1, 7, &[]), send(1, 8, &[]), send(1, 7, &[])];
     let second = vec![compute(5, &[]), recv(0, 7, &[0]), recv(0, 7, &[]), recv(0, 8, &[])];
-    let its = plain(apart(vec![first, second], &[vec![0, 1]]));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let scenario = plain(separate(vec![first, second], &[vec![0, 1]]));
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     let sends = hand.wake(0, 0);
     let message = |command: &Command| match *command {
         Command::Send { from: 0, to: 1, message, .. } => message,
@@ -245,25 +245,25 @@ fn a_message_goes_to_the_receive_of_its_tag_and_turn() {
     };
     let [one, other_tag, two] = [0, 1, 2].map(|place| message(&sends[place]));
     assert_eq!(hand.wake(1, 0), [wake(1, 5)]);
-    // The first of tag 7 is for the receive that is not ready yet.
+    // The first message of tag 7 is for the receive that is not ready yet.
     hand.delivered(one, 1);
     hand.delivered(other_tag, 2);
     hand.delivered(two, 3);
     hand.wake(1, 5);
     assert_eq!([1, 2, 3].map(|each| hand.span(1, each)), [(5, 5), (0, 3), (0, 2)]);
-    // The sender is done when it knows.
+    // A send is done when it is acknowledged.
     hand.acknowledged(two, 4);
     assert_eq!(hand.span(0, 2), (0, 4));
 }
 
 #[test]
 fn a_sender_may_be_an_iteration_ahead() {
-    let its = plain(apart(
+    let scenario = plain(separate(
         vec![vec![send(1, 0, &[])], vec![compute(9, &[]), recv(0, 0, &[0])]],
         &[vec![0, 1]],
     ));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     hand.wake(1, 0);
     for iteration in 0..2 {
         assert_eq!(hand.wake(0, iteration).len(), 1);
@@ -279,12 +279,12 @@ fn a_sender_may_be_an_iteration_ahead() {
 
 #[test]
 fn an_iteration_waits_for_its_time_shift_and_its_slot() {
-    let its = scenario(alone(vec![compute(2, &[])]), |_, job| {
+    let scenario = scenario(alone(vec![compute(2, &[])]), |_, job| {
         job.time_shift = Some(Duration::from_us(100));
         job.pad_to = Some(Duration::from_us(10));
     });
-    let mut hand = Hand::new(&its);
-    assert_eq!(hand.asked(), [wake(0, 100)]);
+    let mut hand = Hand::new(&scenario);
+    assert_eq!(hand.take_commands(), [wake(0, 100)]);
     assert_eq!(hand.wake(0, 100), [wake(0, 102)]);
     assert_eq!(hand.wake(0, 102), [wake(0, 110)]);
     assert_eq!(hand.wake(0, 110), [wake(0, 112)]);
@@ -297,22 +297,22 @@ fn an_iteration_waits_for_its_time_shift_and_its_slot() {
 #[test]
 fn a_straggler_computes_longer() {
     let program = vec![compute(10, &[])];
-    let its = scenario(apart(vec![program.clone(), program], &[vec![0, 1]]), |spec, _| {
+    let scenario = scenario(separate(vec![program.clone(), program], &[vec![0, 1]]), |spec, _| {
         spec.stragglers = vec![(1, 1.5)];
     });
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     assert_eq!((hand.wake(0, 0), hand.wake(1, 0)), (vec![wake(0, 10)], vec![wake(1, 15)]));
 }
 
 #[test]
 fn communication_of_an_iteration_is_what_its_ranks_do_not_compute_on_average() {
-    let its = plain(apart(
+    let scenario = plain(separate(
         vec![vec![compute(4, &[]), sum(0, &[0])], vec![compute(8, &[]), sum(0, &[0])]],
         &[vec![0, 1]],
     ));
-    let mut hand = Hand::new(&its);
-    hand.asked();
+    let mut hand = Hand::new(&scenario);
+    hand.take_commands();
     for (rank, us) in [(0, 4), (1, 8)] {
         hand.wake(rank, 0);
         hand.wake(rank, us);
@@ -324,26 +324,26 @@ fn communication_of_an_iteration_is_what_its_ranks_do_not_compute_on_average() {
 }
 
 #[test]
-fn a_rank_that_waits_for_ever_is_named_with_what_it_waits_for() {
+fn a_rank_that_waits_for_ever_is_named_with_its_operation() {
     let program = vec![compute(1, &[]), sum(0, &[0])];
-    let its = plain(apart(vec![program.clone(), program], &[vec![0, 1]]));
-    let mut hand = Hand::new(&its);
+    let scenario = plain(separate(vec![program.clone(), program], &[vec![0, 1]]));
+    let mut hand = Hand::new(&scenario);
     hand.wake(0, 0);
     hand.wake(1, 0);
     hand.wake(0, 1);
-    let found = hand.execution.check_nobody_waits(at(3)).expect_err("it waits");
+    let failed = hand.execution.check_nobody_waits(at(3)).expect_err("it waits");
     assert_eq!(
-        found.to_string(),
-        "job \"job\": at 3 us nothing is under way any more, and rank 0 waits in operation \"all-reduce after [0]\" of iteration 0"
+        failed.to_string(),
+        "job \"job\": at 3 us nothing is in progress any more, but rank 0 waits in operation \"all-reduce after [0]\" of iteration 0"
     );
 }
 
 #[test]
 fn a_collective_faster_than_the_links_of_its_ranks_is_named() {
-    // Of two ranks each sends 1,000 bytes, which take 1 us at 8 Gbps.
-    let found = |ns| {
-        let its = plain(apart(vec![vec![sum(0, &[])], vec![sum(0, &[])]], &[vec![0, 1]]));
-        let mut hand = Hand::new(&its);
+    // Each of two ranks sends 1,000 bytes, which take 1 us at 8 Gbps.
+    let check = |ns| {
+        let scenario = plain(separate(vec![vec![sum(0, &[])], vec![sum(0, &[])]], &[vec![0, 1]]));
+        let mut hand = Hand::new(&scenario);
         for rank in 0..2 {
             hand.wake(rank, 0);
         }
@@ -354,9 +354,9 @@ fn a_collective_faster_than_the_links_of_its_ranks_is_named() {
         }
         hand.execution.check_speeds()
     };
-    assert_eq!(found(1_000), Ok(()));
+    assert_eq!(check(1_000), Ok(()));
     assert_eq!(
-        found(800).expect_err("it is too fast").to_string(),
-        "job \"job\": all-reduce \"all-reduce after []\" of iteration 0 in the group of rank 0 ended at 800 ns with a busbw of 10 Gbps; the links of a rank carry 8 Gbps"
+        check(800).expect_err("it is too fast").to_string(),
+        "job \"job\": all-reduce \"all-reduce after []\" of iteration 0 in the group of rank 0 ended at 800 ns with a busbw of 10 Gbps; the links of a rank carry at most 8 Gbps"
     );
 }

@@ -1,15 +1,15 @@
-//! Random workloads that are valid by construction: what happens is drawn in one order for all ranks, and each operation waits
-//! for earlier ones alone.
+//! Random workloads that are valid by construction: events are drawn in one order for all ranks, and each operation only waits
+//! for earlier ones.
 
 use hocket_des::{Bytes, Duration};
 use hocket_scenario::CollectiveKind;
 use hocket_scenario::workload::{Exchange, Operation, OperationKind, Rank, Workload};
 use proptest::prelude::*;
 
-/// All collectives move multiples of this, so that up to six ranks and two chunks share them evenly.
+/// The bytes of all collectives are multiples of this, so that up to six ranks and two chunks divide them evenly.
 pub(crate) const SHARE: u64 = 2 * 60;
 
-/// One thing that happens, and of the four operations before it at each of its ranks those that it waits for, as bits.
+/// One event, and a bit mask of the operations that it waits for among the four before it at each of its ranks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) what: What,
@@ -32,7 +32,7 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
-    /// Its programs, one for each rank; groups have at each rank the places of their order.
+    /// The programs, one for each rank. Each rank lists its groups in order.
     pub(crate) fn programs(&self) -> Vec<Vec<Operation>> {
         let mut programs = vec![Vec::new(); self.ranks as usize];
         for (number, event) in self.events.iter().enumerate() {
@@ -60,10 +60,10 @@ impl Drawn {
         programs
     }
 
-    /// Every rank with its own program.
+    /// The workload in which every rank has its own program.
     pub(crate) fn workload(&self) -> Workload {
         Workload::new(self.programs(), self.groups.clone(), self.rank_list())
-            .expect("what happens in one order at all ranks is valid")
+            .expect("events in one order at all ranks are valid")
     }
 
     pub(crate) fn rank_list(&self) -> Vec<Rank> {
@@ -75,7 +75,7 @@ impl Drawn {
         (0..self.ranks).map(rank).collect()
     }
 
-    // All groups before this one, as far as the rank is in them.
+    // The position of a group in the rank's list: the number of earlier groups that contain the rank.
     fn place(&self, rank: u32, group: usize) -> u32 {
         self.groups[..group].iter().filter(|members| members.contains(&rank)).count() as u32
     }
@@ -110,7 +110,7 @@ pub(crate) fn drawn() -> impl Strategy<Value = Drawn> {
         ];
         let event = (what, 0_u8..16).prop_map(|(what, after)| Event { what, after });
         (some, prop::collection::vec(event, 1..12)).prop_map(move |(some, mut events)| {
-            // No rank has an iteration of no time.
+            // A scenario refuses ranks whose iterations take no time.
             for rank in 0..ranks {
                 events.push(Event { what: What::Compute { rank, us: 5 }, after: 0b1111 });
             }

@@ -1,4 +1,4 @@
-//! A workload that would go wrong is refused, with the rank and the operation at which it does.
+//! Invalid workloads are refused with the rank and the operation at fault.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn refusal(drawn: &Drawn, programs: Vec<Vec<Operation>>) -> String {
         .to_string()
 }
 
-/// An error of this operation names it, and one of its ranks.
+/// Whether an error message names the operation and some rank.
 fn names(message: &str, operation: &str) -> bool {
     message.contains("rank ") && message.contains(&format!("{operation:?}"))
 }
@@ -30,7 +30,7 @@ fn communicates(operation: &Operation, ranks: usize) -> bool {
 
 proptest! {
     #[test]
-    fn what_is_drawn_in_one_order_is_valid(drawn in drawn()) {
+    fn events_in_one_order_are_valid(drawn in drawn()) {
         let operations = drawn.workload().programs().iter().map(|each| each.operations().len()).sum::<usize>();
         prop_assert!(operations >= drawn.events.len());
     }
@@ -49,7 +49,7 @@ proptest! {
             .collect();
         prop_assume!(!places.is_empty());
         let (rank, place) = places[pick.index(places.len())];
-        // In its place the rank computes.
+        // The rank computes instead.
         programs[rank][place].kind = OperationKind::Compute(Duration::from_us(1));
         let message = refusal(&drawn, programs);
         prop_assert!(message.starts_with("rank "), "{message}");
@@ -85,7 +85,7 @@ fn operation(name: &str, kind: OperationKind, after: &[u32]) -> Operation {
 }
 
 #[test]
-fn a_ring_in_which_everyone_receives_first_is_refused_with_all_who_wait() {
+fn a_ring_in_which_every_rank_receives_first_is_refused_with_the_whole_cycle() {
     let ranks = 5_u32;
     let program = |rank: u32| {
         let exchange = |peer| Exchange { communicator: 0, peer, bytes: Bytes::new(9), tag: 0 };
@@ -100,8 +100,8 @@ fn a_ring_in_which_everyone_receives_first_is_refused_with_all_who_wait() {
         (0..ranks).map(rank).collect(),
     );
     let Err(WorkloadError::Deadlock { waits }) = workload else { panic!("{workload:?}") };
-    let circle: Vec<(u32, u32)> = waits.iter().map(|wait| (wait.rank, wait.for_rank)).collect();
-    assert_eq!(circle, [(0, 4), (4, 3), (3, 2), (2, 1), (1, 0)]);
+    let cycle: Vec<(u32, u32)> = waits.iter().map(|wait| (wait.rank, wait.for_rank)).collect();
+    assert_eq!(cycle, [(0, 4), (4, 3), (3, 2), (2, 1), (1, 0)]);
     assert!(waits.iter().all(|wait| wait.operation == "get"));
 }
 
@@ -120,16 +120,16 @@ fn all_reduce(ranks: u32, algorithms: &[Algorithm], servers: &[u32]) -> Training
 }
 
 #[test]
-fn groups_of_a_size_that_an_algorithm_does_not_serve_are_refused_by_rank_and_operation() {
+fn groups_whose_size_an_algorithm_does_not_support_are_refused_by_rank_and_operation() {
     use Algorithm::{HalvingDoubling, Ring};
-    let said = |spec| Training::new(spec).expect_err("the sizes do not fit").to_string();
+    let message = |spec| Training::new(spec).expect_err("the sizes do not fit").to_string();
     assert_eq!(
-        said(all_reduce(6, &[HalvingDoubling], &[0; 6])),
-        "rank 0, operation \"sum\": halving-doubling all-reduce over 6 ranks: it needs a power of two; ring and direct serve any number"
+        message(all_reduce(6, &[HalvingDoubling], &[0; 6])),
+        "rank 0, operation \"sum\": halving-doubling all-reduce over 6 ranks: it needs a power of two; ring and direct support any number"
     );
     assert_eq!(
-        said(all_reduce(6, &[Ring, Ring], &[0, 0, 0, 0, 1, 1])),
-        "rank 0, operation \"sum\": a hierarchical collective needs as many members of its group in each server (or rack) as in others; group 0 has 4 in one and 2 in another"
+        message(all_reduce(6, &[Ring, Ring], &[0, 0, 0, 0, 1, 1])),
+        "rank 0, operation \"sum\": a hierarchical collective needs the same number of members in each server (or rack); group 0 has 4 in one and 2 in another"
     );
     assert!(Training::new(all_reduce(6, &[Ring, Ring], &[0, 0, 0, 1, 1, 1])).is_ok());
 }

@@ -20,6 +20,7 @@ restore() {
     echo "$hai" > "$params/rp_hai_rate"
 }
 trap restore EXIT
+# A shell that a signal ends may not run its EXIT trap, so signals become exits.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -40,6 +41,7 @@ while sleep "$sample_s"; do
         if [ "$sent" -gt "$total_bytes" ]; then sent=$total_bytes; fi
     fi
     rate=$((ai + ai * sent / total_bytes))
+    # Each write is a command to the NIC's firmware, so values that stay are not written again.
     if [ "$rate" -ne "$written" ]; then
         echo "$rate" > "$params/rp_ai_rate"
         echo $((hai + hai * sent / total_bytes)) > "$params/rp_hai_rate"

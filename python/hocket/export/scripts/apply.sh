@@ -14,6 +14,7 @@ for nic in "$@"; do
 done
 mkdir -p "$kept"
 for nic in "$@"; do
+    # Only before the first write: later, the NIC has Hocket's values. A script killed here leaves no half file.
     if [ ! -e "$kept/$nic" ]; then
         for file in "$root/$nic/cc_params"/rp_* "$root/$nic/cc_params"/np_min_*; do
             echo "${file##*/} $(cat "$file")"
@@ -22,6 +23,7 @@ for nic in "$@"; do
     fi
     echo "$writes" | while read -r name value; do
         file=$root/$nic/cc_params/$name
+        # If the driver refuses the value, the check below reports more than `set -e` would.
         echo "$value" > "$file" || true
         if [ "$(cat "$file")" != "$value" ]; then
             echo "$file: is $(cat "$file") and not $value: the NIC refused it; undo.sh restores the old values" >&2

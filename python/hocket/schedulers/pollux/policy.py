@@ -56,7 +56,7 @@ class Pollux:
 
     def _run_search(
         self, cluster: Cluster, jobs: list["_Contender"], is_round: bool
-    ) -> "_hocket._PolluxRound":
+    ) -> "_hocket._RoundResult":
         specs: list[_hocket._PolluxJob] = [
             {
                 # Never reused: the search matches the rows of its last population to jobs by it.
@@ -81,7 +81,7 @@ class Pollux:
         return max(2 * self._most_workers[job.name], job.state.job.sizes[0])
 
     def _decision(
-        self, cluster: Cluster, jobs: list["_Contender"], result: "_hocket._PolluxRound", candidates: int
+        self, cluster: Cluster, jobs: list["_Contender"], result: "_hocket._RoundResult", candidates: int
     ) -> Decision:
         before = {job.name: job.row for job in jobs}
         after = {job.name: tuple(row) for job, row in zip(jobs, result["rows"], strict=True)}

@@ -1,7 +1,7 @@
-"""LIVE: real training jobs on real links, alone, sharing, shifted and unequal, beside what both engines said
-of the same plans before.
+"""LIVE: real training jobs on real links, alone, sharing, shifted and unequal, beside both engines'
+predictions.
 
-It takes a testbed of network namespaces, and what is measured there differs a little from run to run.
+It needs a testbed of network namespaces, whose measurements differ a little from run to run.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ __all__ = ["missing", "reproduce"]
 
 
 def reproduce(progress: Progress) -> Reproduction:
-    """Both plans in every case.
+    """Both plans in every case, live and on both engines.
 
     Raises `InputError` where the machine has no testbed. On Ctrl-C, the runs that have ended are kept.
     """

@@ -1,4 +1,4 @@
-"""What LIVE draws: iteration times, and what jobs put on the link, live and as predicted."""
+"""LIVE's figure: iteration times, and the rates of jobs on the link, live and as predicted."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,17 @@ from hocket_reproduce.targets.live.plans import (
 from hocket_reproduce.targets.live.runs import PLACES, Measured, own_link
 from hocket_reproduce.targets.measure import PS_PER_S, iteration_times_s
 
+# Five iterations.
 _STRETCH_S = 1.5
 _SAMPLE_PS = SAMPLE_MS * 10**9
 
 
 def figure(measured: Sequence[Measured]) -> Figure:
-    """A column for each place; see `live_figure`."""
+    """LIVE's figure, with a column for each of `PLACES`; see `live_figure`."""
     link = parse_plan(live_plan(measured[0].name)).link
     assert link is not None, "its jobs share one link"
     panels = [_panels(each) for each in measured]
-    return live_figure(panels, link.capacity_bps, "Two real jobs on one link, and what was predicted of them")
+    return live_figure(panels, link.capacity_bps, "Two real jobs on one link, and their predictions")
 
 
 def _panels(measured: Measured) -> LivePanels:
@@ -60,14 +61,14 @@ def _times_ms(run: Run) -> list[float]:
 
 
 def _stretch(run: Run, title: str, is_last: bool) -> TimelinePanel:
-    """The first of `run`, or the last before any of its jobs ends."""
+    """The first stretch of `run`, or the last one before any of its jobs ends."""
     ends_s = run.tables["iterations"].group_by("job").agg(pl.col("end_s").max())["end_s"]
     begin_s = max(0.0, min(ends_s.to_list()) - _STRETCH_S) if is_last else 0.0
     return TimelinePanel(title, JOBS, sent_rates(run), begin_s, begin_s + _STRETCH_S)
 
 
 def sent_rates(run: Run) -> pl.DataFrame:
-    """What jobs sent over the link as `job, start_s, rate_bps`, wherever they ran."""
+    """Rates of jobs on the link of a run of any of `PLACES`, with the columns `job, start_s, rate_bps`."""
     match run.manifest["engine"]:
         case "flow":
             return run.tables["rates"]
@@ -78,7 +79,8 @@ def sent_rates(run: Run) -> pl.DataFrame:
 
 
 def _sampled_rates(samples: pl.DataFrame) -> pl.DataFrame:
-    """From samples of bytes, of which those without any are left out."""
+    """Rates from samples of bytes."""
+    # The table leaves out samples without bytes: they are filled in, or the last rate would seem to last.
     samples = samples.with_columns(at_ps=in_ps("at_s"))
     last_ps = int(samples["at_ps"].to_numpy().max())
     times_ps = pl.Series("at_ps", range(_SAMPLE_PS, last_ps + 1, _SAMPLE_PS), dtype=pl.Int64)

@@ -1,4 +1,4 @@
-"""What LIVE runs: two plans, the cases of each, and what both engines predict of them."""
+"""LIVE's two plans, the cases of each, and both engines' predictions."""
 
 from dataclasses import dataclass
 
@@ -18,35 +18,35 @@ from hocket_reproduce.targets.setting import (
 from hocket_reproduce.targets.testbed import T_AGGRESSIVE_US, T_US, dcqcn
 
 CAPACITY = "500 Mbps"
-"""Hocket: what two processors carry without being busy; all that counts is relative to it."""
+"""Hocket: a rate at which two processors are not busy. Only rates relative to it matter."""
 
 RATE = "400 Mbps"
-"""Of an Up phase. Hocket: four fifths of the link, as those of NSDI'24 Table 2 ask for about two thirds."""
+"""Rate of an Up phase. Hocket: four fifths of the link; in NSDI'24 Table 2 it is about two thirds."""
 
 PERIOD_MS = 300
-"""Hocket: as long as iterations in NSDI'24 Table 2, which take 165 to 330 ms."""
+"""Hocket: in the range of NSDI'24 Table 2, whose iterations take 165 to 330 ms."""
 
 UP_MS = {"compatible": 120, "incompatible": 200}
-"""By plan. Hocket: two jobs can take turns if each is Up for less than half of the time."""
+"""Up time by plan. Hocket: two jobs can take turns if each is Up for less than half of its period."""
 
 JOBS = ("a", "b")
 ITERATIONS = 150
-"""Hocket: slots come some 15 iterations after the start, and the last half of a run is looked at alone."""
+"""Hocket: slots arrive some 15 iterations after the start; the last half is also measured alone."""
 
 WEIGHT = 2.0
-"""Of the first job, where controls are unequal: HotNets'22 §2 found 30 against 15 Gbps."""
+"""Weight of the first job in the unequal case: HotNets'22 §2 found 30 against 15 Gbps."""
 
 SAMPLE_MS = 10
 _MTU = "1500 B"
-"""Of Ethernet, as the testbed's links have it."""
+"""Ethernet's, as on the testbed's links."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A way to share the link.
+    """How the jobs share the link.
 
-    `shares` are the jobs' on the testbed and on the flow engine; `timers_us` and `adaptive` stand for them
-    under DCQCN on packets. `why` says what makes predictions differ where they do.
+    `shares` apply on the testbed and on the flow engine; on packets, `timers_us` and `adaptive` of DCQCN
+    correspond to them. `why` explains differences between predictions and live runs.
     """
 
     name: str
@@ -102,12 +102,12 @@ def in_case(plan: Tables, case: Case) -> Tables:
 
 
 def predicted(plan: Tables, case: Case) -> tuple[Run, Run]:
-    """The flow engine's and the packet engine's run of `plan` in `case`, with compute times that jitter."""
+    """The flow engine's and the packet engine's run of `plan` in `case`, with jitter."""
     jobs = each_with(plan["jobs"], jitter=JITTER)
     if case.agents == "shift":
         jobs = _in_slots(parse_plan(plan), jobs)
     iterations = plan["run"]["iterations"]
-    # No iteration here takes twice as long as alone.
+    # No iteration here takes twice as long as alone, so rates are recorded until the end.
     recorded = {"iterations": iterations, "record_rates_until": f"{2 * PERIOD_MS * iterations} ms"}
     flow = simulate({**plan, "jobs": jobs, "run": recorded})
     governed = [
@@ -133,6 +133,7 @@ def _in_slots(plan: Plan, jobs: list[Tables]) -> list[Tables]:
     return [
         {
             **job,
+            # A slot is for the job's mark, which is `mark_ps` after the start of its iteration.
             "time_shift": in_time((places[each.name].offset_ns - each.mark_ps / 1000) / 1e9),
             "pad_to": in_time(places[each.name].period_ns / 1e9),
             "readjust": True,

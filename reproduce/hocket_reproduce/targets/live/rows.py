@@ -1,4 +1,4 @@
-"""What LIVE found, as rows: predictions and live measurements of the same, and why they differ."""
+"""LIVE's rows: predictions beside live measurements, and why they differ."""
 
 from collections.abc import Iterator, Sequence
 
@@ -31,11 +31,11 @@ from hocket_reproduce.targets.target import Row
 from hocket_reproduce.targets.testbed import T_AGGRESSIVE_US, T_US
 
 LIMIT = 0.15
-"""A mean further than this from a prediction says why."""
+"""A live mean that differs from a prediction by more than this gets a comment with the reason."""
 
 
 def rows(measured: Measured) -> Iterator[Row]:
-    """Of one plan."""
+    """The rows of one plan."""
     name = measured.name
     for job, outcome in measured.alone.items():
         yield _mean_row(f"{name}, {job} alone: mean iteration", outcome)
@@ -71,7 +71,7 @@ def _period_row(quantity: str, profile: JobProfile) -> Row:
     phases = ", ".join(
         f"{1e3 * phase.duration_s:.0f} ms at {phase.rate_bps / 1e6:.0f} Mbps" for phase in profile.phases
     )
-    comment = f"beside the plan's; Up {phases}; confidence {profile.confidence:.2f}"
+    comment = f"against the plan's period; Up {phases}; confidence {profile.confidence:.2f}"
     return Row(quantity, float(PERIOD_MS), 1e3 * profile.period_s, "ms", comment)
 
 
@@ -95,7 +95,7 @@ def _adjustments_per_minute(run: Run) -> float:
 
 
 def notes(measured: Sequence[Measured]) -> tuple[str, ...]:
-    """What was run where, and what stands for what."""
+    """Notes on the plans, the machine, and the counterparts of each case on the engines."""
     manifest = measured[0].cases[SHIFTED.name].runs["live"].manifest
     machine = manifest["machine"]
     busiest = max(

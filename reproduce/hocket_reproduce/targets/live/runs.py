@@ -1,4 +1,4 @@
-"""The runs of LIVE, on a testbed and on both engines."""
+"""LIVE's runs on a testbed and on both engines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ from hocket_reproduce.targets.setting import Tables
 from hocket_reproduce.targets.target import Progress
 
 DIRECTORY = Path("hocket-runs/live")
-"""Where every live run is kept, so that one that is interrupted takes none with it."""
+"""Directory of all live runs: those that have ended survive an interruption."""
 
 ENGINES = ("flow engine", "packet engine")
 PLACES = ("live", *ENGINES)
@@ -39,13 +39,13 @@ PLACES = ("live", *ENGINES)
 
 @dataclass(frozen=True)
 class CaseRuns:
-    """One case, and its runs by place, of `PLACES`."""
+    """One case with its runs, by one of `PLACES` each."""
 
     case: Case
     runs: Mapping[str, Run]
 
     def mean_ms(self, place: str, job: str | None = None, after: float = 0.0) -> float:
-        """Of an iteration of `job`, or over all jobs, waits included, after a share of the iterations."""
+        """The mean iteration in ms, with waits, of `job` or of all; `after` is the share skipped."""
         run = self.runs[place]
         jobs = by_job(run, "iterations") if job is None else (job,)
         times_s = (iteration_times_s(run, each) for each in jobs)
@@ -54,8 +54,8 @@ class CaseRuns:
 
 @dataclass(frozen=True)
 class Measured:
-    """All of one plan: each job `alone`, what its NIC's counter then said of it, and by name those of `CASES`
-    that could run.
+    """All runs of one plan: of each job `alone`, with the profile from its NIC's counter, and of those of
+    `CASES` that this machine can run, by name.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Measured:
 
 
 def measure(name: str, progress: Progress, iterations: int = ITERATIONS) -> Measured:
-    """Runs a plan in every case, on a testbed of its own.
+    """Runs a plan in every case, on a new testbed.
 
     Raises `InputError` where the machine has no testbed, `KeyboardInterrupt` on Ctrl-C.
     """
@@ -75,23 +75,25 @@ def measure(name: str, progress: Progress, iterations: int = ITERATIONS) -> Meas
         live = _Live(bed, name, progress)
         alone = {job: live.alone(plan, job) for job in JOBS}
         profiles = {job: profiled(outcome.runs["live"], job) for job, outcome in alone.items()}
-        seen = {**plan, "jobs": [profile.to_job() for profile in profiles.values()]}
-        together = {case.name: live.together(plan, case, seen) for case in cases}
+        # The service gets what a user's would: profiles measured alone, not the plan's exact ones.
+        registered = {**plan, "jobs": [profile.to_job() for profile in profiles.values()]}
+        together = {case.name: live.together(plan, case, registered) for case in cases}
     return Measured(name, compatibility(plan).score, alone, profiles, together)
 
 
 @contextmanager
 def unfair_controls() -> Iterator[Sequence[Case]]:
-    """The cases that can run within it: all of `CASES`, or those without unequal shares on a machine that
-    cannot load the congestion controls of `hocket tcp`.
+    """Loads the congestion controls of `hocket tcp` and yields the cases that can run with them.
 
-    Raises `InputError` if they are loaded otherwise already: that is somebody else's choice.
+    These are all of `CASES`, or those with equal shares on a machine that cannot load the controls. Raises
+    `InputError` if they are already loaded with other parameters.
     """
     if requirements.missing():
         yield [case for case in CASES if case.shares == UNSHIFTED.shares]
         return
     loaded = control.current()
     if loaded is not None and (loaded.base, loaded.factor) == (FAIR, WEIGHT):
+        # Somebody else loaded them as they are needed here, so they stay loaded.
         yield CASES
         return
     control.load(FAIR, factor=WEIGHT)
@@ -103,38 +105,38 @@ def unfair_controls() -> Iterator[Sequence[Case]]:
 
 @dataclass(frozen=True)
 class _Live:
-    """Runs on one testbed. Predictions come first: what happens live cannot change them."""
+    """Runs on one testbed. Predictions precede each live run, so that it cannot influence them."""
 
     bed: Testbed
     plan_name: str
     progress: Progress
 
     def alone(self, plan: Tables, job: str) -> CaseRuns:
-        """`job` without the other."""
+        """Runs `job` without the other."""
         own = {**plan, "jobs": [each for each in plan["jobs"] if each["name"] == job]}
         return self._outcome(own, ALONE, f"{job} alone", {"plan": plan, "jobs": [job]})
 
-    def together(self, plan: Tables, case: Case, seen: Tables) -> CaseRuns:
-        """Both jobs in `case`; the service knows them as they were `seen`."""
+    def together(self, plan: Tables, case: Case, measured: Tables) -> CaseRuns:
+        """Runs both jobs in `case`; the profiles in `measured` are registered with the service."""
         shared = in_case(plan, case)
-        asked = {"plan": shared, "agents": case.agents, "registered": seen}
-        return self._outcome(shared, case, case.name, asked)
+        options = {"plan": shared, "agents": case.agents, "registered": measured}
+        return self._outcome(shared, case, case.name, options)
 
-    def _outcome(self, plan: Tables, case: Case, title: str, asked: Tables) -> CaseRuns:
+    def _outcome(self, plan: Tables, case: Case, title: str, options: Tables) -> CaseRuns:
         engines = dict(zip(ENGINES, predicted(plan, case), strict=True))
 
-        def told(_: float, done: int, total: int | None) -> None:
+        def report(_: float, done: int, total: int | None) -> None:
             self.progress(f"{self.plan_name}, {title}: {done} of {total} iterations")
 
         kept = DIRECTORY / f"{self.plan_name}-{title.replace(' ', '-')}"
-        run = self.bed.run(**asked, directory=kept, progress=told)
+        run = self.bed.run(**options, directory=kept, progress=report)
         if run.interrupted:
             raise KeyboardInterrupt
         return CaseRuns(case, {"live": run, **engines})
 
 
 def profiled(run: Run, job: str) -> JobProfile:
-    """What the counter of an interface of `job` says of it."""
+    """The profile of `job` from the counter of one of its interfaces."""
     readings = own_link(run, job).select(
         time_s=pl.col("end_s"), tx_bytes=pl.col("bytes").cum_sum().cast(pl.Int64)
     )
@@ -142,6 +144,7 @@ def profiled(run: Run, job: str) -> JobProfile:
 
 
 def own_link(run: Run, job: str) -> pl.DataFrame:
-    """Of a live run, the rows of `utilisation` that say what one worker of `job` sent."""
+    """The rows of a live run's `utilisation` for the bytes that one worker of `job` sent."""
+    # In a ring of two, both workers send alike; the least name is the same one in every run.
     own = run.tables["utilisation"].filter(pl.col("job") == job)
     return own.filter(pl.col("link") == own["link"].min())
