@@ -2,6 +2,7 @@
 
 from hocket.workloads.catalogue import (
     CATALOGUE,
+    calibrated_workers,
     catalogue_frame,
     figure_3_profile,
     find_model,
@@ -21,6 +22,7 @@ __all__ = [
     "Measurement",
     "Model",
     "Sourced",
+    "calibrated_workers",
     "catalogue_frame",
     "figure_3_profile",
     "find_model",

@@ -13,7 +13,13 @@ from hocket.errors import InputError
 from hocket.profiles import BITS_PER_BYTE, PS_PER_MS, WorkloadProfile
 from hocket.units import format_rate, shown
 from hocket.workloads.model import Model
-from hocket.workloads.strategies import LINE_RATE_BPS, Strategy, in_sequence, ring_all_reduce_share
+from hocket.workloads.strategies import (
+    LINE_RATE_BPS,
+    DataParallel,
+    Strategy,
+    in_sequence,
+    ring_all_reduce_share,
+)
 from hocket.workloads.table_3 import MODELS
 
 CATALOGUE: Mapping[str, Model] = MappingProxyType({model.name: model for model in MODELS})
@@ -74,6 +80,21 @@ def profile(
     model = find_model(name)
     model.check_batch_size(batch_size)
     return model.behind(nic_bps).profile(batch_size, workers, strategy)
+
+
+def calibrated_workers(name: str, batch_size: int) -> int:
+    """The number of workers of the papers' job that the model `name` is calibrated with, at the nearest batch
+    size.
+
+    Raises `InputError` for an unknown name.
+
+    >>> calibrated_workers("VGG16", 1400), calibrated_workers("VGG16", 1700)
+    (2, 3)
+    """
+    first = next(iter(find_model(name).strategies.values()))
+    if isinstance(first, DataParallel):
+        return first.nearest_point(batch_size).workers.value
+    return find_model(name).reference[1]
 
 
 def figure_3_profile() -> WorkloadProfile:

@@ -18,8 +18,7 @@ MOST_WORKERS = Sourced(24, "paper", "NSDI'24 §5.1: 24 servers with one GPU each
 REFERENCE_WORKERS = Sourced(
     2,
     "calibration",
-    "NSDI'24 Table 2 does not say how many workers its jobs have; two, as the VGG19 jobs of HotNets'22 "
-    "Fig 1, whose slowdown of 1.23 when sharing fairly is that of VGG19 (1024) in the consistent reading",
+    "NSDI'24 Table 2 does not say how many workers its jobs have; two, the fewest that communicate",
 )
 
 
@@ -68,13 +67,14 @@ _BYTES_PER_VALUE = 2  # 16-bit weights, activations and gradients
 
 @dataclass(frozen=True)
 class Point:
-    """One calibration point: at `batch_size` and two workers, Down for `down_ms`, then Up at `rate_gbps`."""
+    """One calibration point: at `batch_size` on `workers`, Down for `down_ms`, then Up at `rate_gbps`."""
 
     batch_size: int
     down_ms: Fraction
     up_ms: Fraction
     rate_gbps: Fraction
     source: Sourced[str]
+    workers: Sourced[int] = REFERENCE_WORKERS
 
 
 class Strategy(Protocol):
@@ -113,8 +113,9 @@ class DataParallel:
     Between calibration points, Down, Up and rate are linear in the batch size. Beyond them, Down follows the
     nearest segment, or is proportional to the batch size if there is only one point (GPUs are kept above 80%
     busy, NSDI'24 §2.1, so samples per second hardly change); Up and rate stay the same, because the bytes of
-    gradients do not depend on the batch size. With more workers, the additional bytes of the ring all-reduce
-    lengthen the Up phase at the same rate: HotNets'22 Fig 1 shows two workers at 30 Gbps already.
+    gradients do not depend on the batch size. With more workers than at a point, the additional bytes of the
+    ring all-reduce lengthen the Up phase at the same rate, and with fewer workers it is as much shorter:
+    HotNets'22 Fig 1 shows two workers at 30 Gbps already.
     """
 
     points: tuple[Point, ...]
@@ -124,20 +125,31 @@ class DataParallel:
     def profile(self, batch_size: int, workers: int) -> WorkloadProfile:
         """One iteration at `batch_size` per GPU on `workers`."""
         down_ms = self._down_ms(batch_size)
-        up_ms = self._between(batch_size, [point.up_ms for point in self.points])
-        rate_gbps = self._between(batch_size, [point.rate_gbps for point in self.points])
         # With one worker nothing is sent, and the papers do not say how much of Up is backpropagation:
         # the Up phase of two workers is its upper bound.
-        growth = ring_all_reduce_share(max(workers, 2)) / ring_all_reduce_share(REFERENCE_WORKERS.value) - 1
-        up_ms += growth * self._mean_megabits() / rate_gbps
+        up_ms = self._between(batch_size, self._up_ms(max(workers, 2)))
+        rate_gbps = self._between(batch_size, [point.rate_gbps for point in self.points])
         segments = [(down_ms, Fraction(0)), (up_ms, rate_gbps if workers > 1 else Fraction(0))]
         notes = "" if workers > 1 else "one worker sends nothing; its period is an upper bound"
         return in_sequence(segments, self._sources(batch_size), notes)
 
-    def _mean_megabits(self) -> Fraction:
-        # The points of one model differ in bytes, although bytes do not depend on the batch size. Using their
-        # mean for all batch sizes keeps an iteration from getting shorter as the batch grows.
-        return sum((point.up_ms * point.rate_gbps for point in self.points), Fraction(0)) / len(self.points)
+    def nearest_point(self, batch_size: int) -> Point:
+        """The calibration point at the nearest batch size; the smaller one if two are as near."""
+        return min(self.points, key=lambda point: abs(point.batch_size - batch_size))
+
+    def _up_ms(self, workers: int) -> list[Fraction]:
+        """The Up phase of each point on `workers`."""
+        shares = [ring_all_reduce_share(point.workers.value) for point in self.points]
+        # The points of one model differ in the size of the gradients, which no batch size changes. Using the
+        # mean for all points keeps an iteration from getting shorter as the batch grows.
+        megabits = [
+            point.up_ms * point.rate_gbps / share for point, share in zip(self.points, shares, strict=True)
+        ]
+        mean_megabits = sum(megabits, Fraction(0)) / len(megabits)
+        return [
+            point.up_ms + (ring_all_reduce_share(workers) - share) * mean_megabits / point.rate_gbps
+            for point, share in zip(self.points, shares, strict=True)
+        ]
 
     def _down_ms(self, batch_size: int) -> Fraction:
         if len(self.points) == 1:
@@ -158,7 +170,9 @@ class DataParallel:
 
     def _sources(self, batch_size: int) -> tuple[str, ...]:
         exact = [point for point in self.points if point.batch_size == batch_size]
-        return (*(str(point.source) for point in exact or self.points), str(REFERENCE_WORKERS))
+        used = exact or self.points
+        workers = dict.fromkeys(str(point.workers) for point in used)
+        return (*(str(point.source) for point in used), *workers)
 
 
 @dataclass(frozen=True)

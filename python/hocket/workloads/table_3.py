@@ -8,6 +8,7 @@ from types import MappingProxyType
 from hocket.workloads.model import Model
 from hocket.workloads.sourced import Sourced
 from hocket.workloads.strategies import (
+    REFERENCE_WORKERS,
     STATE_BYTES_PER_PARAMETER,
     DataParallel,
     EmbeddingExchange,
@@ -18,20 +19,41 @@ from hocket.workloads.strategies import (
     Point,
     Strategy,
     Transformer,
+    ring_all_reduce_share,
 )
 
 
 # Snapshots 1 to 3 are compatible enough that jobs do not slow each other down under Th+CASSINI: their
 # communication times there are Up phases (ResNet50: the shorter one under Themis). Periods are the shorter
 # times of HotNets'22 Table 1, to 1 ms, for the jobs that it has.
-def _table_2(snapshot: int, batch_size: int, period_ms: int, up_ms: int, rate_gbps: int) -> Point:
+def _workers(count: int, job: str, size_mb: int, gradients_mb: int) -> Sourced[int]:
+    """The number of workers on which a job sends about `size_mb` in a ring all-reduce of `gradients_mb`."""
+    share = float(ring_all_reduce_share(count))
+    return Sourced(
+        count,
+        "calibration",
+        f"the papers do not say how many workers {job} has; it sends {size_mb} MB, and on {count} workers a "
+        f"ring all-reduce of {gradients_mb} MB (NSDI'24 Table 3) sends {share * gradients_mb:.0f} MB",
+    )
+
+
+def _table_2(
+    snapshot: int,
+    batch_size: int,
+    period_ms: int,
+    up_ms: int,
+    rate_gbps: int,
+    workers: Sourced[int] = REFERENCE_WORKERS,
+) -> Point:
     source = Sourced(
         f"snapshot {snapshot}",
         "calibration",
         f"the consistent reading of NSDI'24 Table 2, snapshot {snapshot}, and HotNets'22 Table 1 "
         f"at batch size {batch_size}: {period_ms} ms with {up_ms} ms Up at {rate_gbps} Gbps",
     )
-    return Point(batch_size, Fraction(period_ms - up_ms), Fraction(up_ms), Fraction(rate_gbps), source)
+    return Point(
+        batch_size, Fraction(period_ms - up_ms), Fraction(up_ms), Fraction(rate_gbps), source, workers
+    )
 
 
 def _scaled(point: Point, compute: Fraction, size: Fraction, why: str) -> DataParallel:
@@ -40,10 +62,17 @@ def _scaled(point: Point, compute: Fraction, size: Fraction, why: str) -> DataPa
     return DataParallel((scaled,))
 
 
-_VGG16 = (_table_2(3, 1200, 270, 168, 35), _table_2(1, 1400, 274, 148, 29), _table_2(2, 1700, 330, 163, 33))
+_VGG16 = (
+    _table_2(3, 1200, 270, 168, 35, _workers(3, "VGG16 (1200)", 735, 528)),
+    _table_2(1, 1400, 274, 148, 29),
+    _table_2(2, 1700, 330, 163, 33, _workers(3, "VGG16 (1700)", 672, 528)),
+)
 
 
-_VGG19 = (_table_2(3, 1024, 270, 166, 35), _table_2(2, 1400, 330, 168, 33))
+_VGG19 = (
+    _table_2(3, 1024, 270, 166, 35, _workers(3, "VGG19 (1024)", 726, 549)),
+    _table_2(2, 1400, 330, 168, 33, _workers(3, "VGG19 (1400)", 693, 549)),
+)
 
 
 _ROBERTA = (_table_2(4, 12, 200, 160, 32),)
@@ -74,6 +103,7 @@ _BERT = (
             "157 ms, HotNets'22 Table 1 as the most aggressive of its group; 135 ms Up at 40 Gbps, which "
             "gives snapshot 5 of NSDI'24 Table 2 a score near its 0.6",
         ),
+        _workers(4, "BERT (8)", 675, 450),
     ),
 )
 
@@ -165,10 +195,10 @@ _MODEL_PARALLEL = ("model parallel", "language")
 MODELS = (
     _model("VGG11", (507, 507), (512, 1800), _VISION, [_VGG11], (1400, 2)),
     _model("VGG16", (528, 528), (512, 1800), _VISION, [DataParallel(_VGG16)], (1400, 2)),
-    _model("VGG19", (549, 549), (512, 1800), _VISION, [DataParallel(_VGG19)], (1400, 2)),
+    _model("VGG19", (549, 549), (512, 1800), _VISION, [DataParallel(_VGG19)], (1400, 3)),
     _model("WideResNet101", (243, 243), (256, 1200), _VISION, [DataParallel(_WIDE_RESNET)], (800, 2)),
     _model("ResNet50", (98, 98), (256, 1800), _VISION, [DataParallel(_RESNET50)], (1600, 2)),
-    _model("BERT", (450, 450), (8, 32), _LANGUAGE, [DataParallel(_BERT)], (8, 2)),
+    _model("BERT", (450, 450), (8, 32), _LANGUAGE, [DataParallel(_BERT)], (8, 4)),
     _model("RoBERTa", (800, 800), (8, 32), _LANGUAGE, [DataParallel(_ROBERTA)], (12, 2)),
     _model("CamemBERT", (266, 266), (8, 32), _LANGUAGE, [_by_size("CamemBERT", 266)], (12, 2)),
     _model("XLM", (1116, 1116), (4, 32), _LANGUAGE, [_by_size("XLM", 1116)], (12, 2)),

@@ -48,7 +48,6 @@ from hocket_reproduce.targets.cluster import (
 from hocket_reproduce.targets.setting import (
     CONTENDED_CAPACITY,
     SNAPSHOTS,
-    WORKERS,
     Tables,
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
@@ -138,7 +137,7 @@ FULL: Tables = {
         "run_time": _RUN_TIME,
         "max_workers": 3,
         "running": [
-            {"model": model, "batch_size": batch_size, "workers": WORKERS}
+            {"model": model, "batch_size": batch_size, "workers": 2}
             for number in (1, 2, 3, 4)
             for _, model, batch_size in SNAPSHOTS[number]
         ],

@@ -17,7 +17,7 @@ from hocket.figures.profile import evidence_figure
 from hocket.profiles import WorkloadProfile
 from hocket.profiling import JobProfile, profile_counters
 from hocket.results import Run
-from hocket.workloads import CATALOGUE, Model, profile
+from hocket.workloads import CATALOGUE, Model, calibrated_workers, profile
 from hocket.workloads.strategies import Strategy
 from hocket_reproduce.targets.measure import PS_PER_S, by_job
 from hocket_reproduce.targets.setting import (
@@ -25,7 +25,6 @@ from hocket_reproduce.targets.setting import (
     JITTER,
     SEED,
     SNAPSHOTS,
-    WORKERS,
     Tables,
     in_time,
     link_plan,
@@ -276,7 +275,7 @@ def _snapshot_rows(number: int) -> Iterator[Row]:
     jobs = snapshot(number)
     truth = compatibility(link_plan(f"snapshot {number}", jobs))
     profiles = [
-        measure(Setting(model, "data", batch_size, WORKERS)).profile
+        measure(Setting(model, "data", batch_size, calibrated_workers(model, batch_size))).profile
         for _, model, batch_size in SNAPSHOTS[number]
     ]
     described = [

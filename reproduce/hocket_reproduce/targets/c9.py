@@ -10,6 +10,7 @@ from hocket.cluster.simulation import simulate_cluster
 from hocket.cluster.trace import parse_trace
 from hocket.figures.bars import GroupedBars, bars_figure
 from hocket.results import Run
+from hocket.workloads import calibrated_workers
 from hocket_reproduce.targets.cluster import (
     SEEDS,
     TH_CASSINI,
@@ -24,7 +25,6 @@ from hocket_reproduce.targets.setting import (
     ITERATIONS,
     JITTER,
     SNAPSHOTS,
-    WORKERS,
     Tables,
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
@@ -40,25 +40,26 @@ _NO_AGENT = ConfiguredScheduler("Th+CASSINI without agents", "themis+cassini", {
 
 
 def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
-    """A snapshot of Table 2 as a trace: each job has a worker on either side of one link."""
-    jobs = SNAPSHOTS[number]
-    sides = {"left": len(jobs), "right": len(jobs), "nic": CAPACITY, "bottleneck": CAPACITY}
-    return {
-        "fabric": {"dumbbell": sides},
-        "cluster": {"jitter": jitter},
-        "jobs": [
+    """A snapshot of Table 2 as a trace: the ring of each job crosses one link once in each direction."""
+    workers = [calibrated_workers(model, batch_size) for _, model, batch_size in SNAPSHOTS[number]]
+    # One worker of each job is on the right, all others on the left.
+    left = sum(workers) - len(workers)
+    jobs: list[Tables] = []
+    for place, ((name, model, batch_size), count) in enumerate(zip(SNAPSHOTS[number], workers, strict=True)):
+        first = sum(workers[:place]) - place
+        jobs.append(
             {
                 "name": name,
                 "model": model,
                 "batch_size": batch_size,
-                "workers": WORKERS,
-                "min_workers": WORKERS,
+                "workers": count,
+                "min_workers": count,
                 "iterations": ITERATIONS,
-                "placement": [f"s{place}", f"s{len(jobs) + place}"],
+                "placement": [f"s{server}" for server in (*range(first, first + count - 1), left + place)],
             }
-            for place, (name, model, batch_size) in enumerate(jobs)
-        ],
-    }
+        )
+    sides = {"left": left, "right": len(workers), "nic": CAPACITY, "bottleneck": CAPACITY}
+    return {"fabric": {"dumbbell": sides}, "cluster": {"jitter": jitter}, "jobs": jobs}
 
 
 def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
@@ -79,9 +80,9 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
         tuple(rows),
         partial(_figure, rates),
         (
-            f"Each job of a snapshot has {WORKERS} workers, one on either side of one link of {CAPACITY}, "
-            f"and runs {ITERATIONS:,} iterations under Themis with CASSINI, which gives it slots. Seeds "
-            f"{seeds[0]} to {seeds[-1]}.",
+            "Each job of a snapshot has as many workers as the catalogue is calibrated with, two or three, "
+            f"one of them on the other side of a link of {CAPACITY}. It runs {ITERATIONS:,} iterations under "
+            f"Themis with CASSINI, which gives it slots. Seeds {seeds[0]} to {seeds[-1]}.",
             "A rate is that of one job while it runs; for a snapshot, that of the job adjusted most often.",
             "H7 does the same on one link with slots as far apart as an ideal iteration, and clock errors.",
         ),

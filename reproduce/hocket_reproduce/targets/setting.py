@@ -6,6 +6,8 @@ They were written down before any result was compared, and none was changed to c
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from hocket.workloads import calibrated_workers
+
 Tables: TypeAlias = dict[str, Any]
 """A plan, or one of its tables, as a TOML reader returns it."""
 
@@ -25,9 +27,6 @@ ITERATIONS = 1_000
 JITTER = 0.01
 """Relative standard deviation of compute times. No paper gives one; 1% is the default tolerance of plans."""
 
-WORKERS = 2
-"""HotNets'22 Fig 1: two workers per job; NSDI'24 Table 2 does not say."""
-
 PRECISION_DEG = 5.0
 """NSDI'24 §5.1: unless otherwise stated, time-shifts are sought in steps of 5°."""
 
@@ -42,8 +41,11 @@ SNAPSHOTS: Mapping[int, tuple[tuple[str, str, int], ...]] = {
 
 
 def workload(name: str, model: str, batch_size: int, **policy: object) -> Tables:
-    """A job of the catalogue on two workers, with further keys of a plan's `[[jobs]]`."""
-    catalogue = {"workload": model, "batch_size": batch_size, "workers": WORKERS, "nic": NIC}
+    """A job of the catalogue on as many workers as it was calibrated with, with further keys of a plan's
+    `[[jobs]]`.
+    """
+    workers = calibrated_workers(model, batch_size)
+    catalogue = {"workload": model, "batch_size": batch_size, "workers": workers, "nic": NIC}
     return {"name": name, **catalogue, **policy}
 
 
