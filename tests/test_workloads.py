@@ -13,6 +13,7 @@ from hocket.profiles import WorkloadProfile
 from hocket.workloads import (
     CATALOGUE,
     Sourced,
+    calibrated_workers,
     catalogue_frame,
     figure_3_profile,
     find_model,
@@ -71,12 +72,24 @@ def test_the_catalogue_equals_table_3_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("name", "batch_size", "period_ms", "up_ms", "rate_gbps"), CONSISTENT_READING)
-def test_each_calibration_point_is_reproduced_with_two_workers(
+def test_each_calibration_point_is_reproduced_on_its_number_of_workers(
     name: str, batch_size: int, period_ms: int, up_ms: int, rate_gbps: int
 ) -> None:
-    found = profile(name, batch_size, 2)
+    found = profile(name, batch_size, calibrated_workers(name, batch_size))
     assert found.period_ps == period_ms * MS
     assert [(phase.duration_ps, phase.rate_bps) for phase in found.phases] == [(up_ms * MS, rate_gbps * GBPS)]
+
+
+@pytest.mark.parametrize("name", ["VGG11", "VGG16", "VGG19"])
+@pytest.mark.parametrize("workers", [2, 3, 4, 12, 24])
+@pytest.mark.parametrize("batch_size", [512, 1024, 1200, 1400, 1700, 1800])
+def test_a_data_parallel_model_sends_a_ring_all_reduce_of_its_parameters(
+    name: str, workers: int, batch_size: int
+) -> None:
+    # The memory of these models in Table 3 is that of their parameters in 32 bits.
+    parameters_mb = TABLE_3[name][0][0]
+    due_mb = float(ring_all_reduce_share(workers)) * parameters_mb
+    assert profile(name, batch_size, workers).size_bytes / 1e6 == pytest.approx(due_mb, rel=0.12)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +103,7 @@ def test_each_calibration_point_is_reproduced_with_two_workers(
 def test_pairs_of_table_2_reach_the_scores_of_the_consistent_reading(
     first: tuple[str, int], second: tuple[str, int], score: float
 ) -> None:
-    one, other = profile(*first, 2), profile(*second, 2)
+    one, other = (profile(*each, calibrated_workers(*each)) for each in (first, second))
     (a,), (b,) = one.phases, other.phases
     # With both Up phases as far apart as possible, they overlap by what does not fit in the period.
     overlap = max(a.duration_ps + b.duration_ps - one.period_ps, 0) / one.period_ps
@@ -99,7 +112,8 @@ def test_pairs_of_table_2_reach_the_scores_of_the_consistent_reading(
 
 
 def test_snapshot_5_scores_near_the_papers_0_6_when_its_periods_drift_past_each_other() -> None:
-    jobs = [profile("BERT", 8, 2), profile("VGG19", 1400, 2), profile("WideResNet101", 800, 2)]
+    models = [("BERT", 8), ("VGG19", 1400), ("WideResNet101", 800)]
+    jobs = [profile(*each, calibrated_workers(*each)) for each in models]
     mean_excess = 0.0
     for count in range(len(jobs) + 1):
         for sending in combinations(jobs, count):
@@ -172,10 +186,12 @@ def test_one_worker_sends_nothing() -> None:
 
 
 def test_between_two_points_time_is_linear_in_the_batch_size() -> None:
-    # Half way from 1200 to 1400: Down (102 + 126) / 2 ms, Up (168 + 148) / 2 ms.
+    # Half way from 1200 to 1400: Down (102 + 126) / 2 ms, at (35 + 29) / 2 Gbps.
     found = profile("VGG16", 1300, 2)
-    assert found.period_ps == (114 + 158) * MS
+    assert found.phases[0].start_ps == 114 * MS
     assert found.phases[0].rate_bps == 32 * GBPS
+    lower, upper = (profile("VGG16", batch_size, 2) for batch_size in (1200, 1400))
+    assert found.period_ps == pytest.approx((lower.period_ps + upper.period_ps) / 2, abs=1)
 
 
 def test_gpt_2_in_a_pipeline_has_three_small_peaks_and_a_large_one() -> None:

@@ -13,6 +13,7 @@ from tests.conftest import Tables, shared_link
 
 from hocket.errors import InputError
 from hocket.plan import MAX_FILE_BYTES, MAX_PHASES, Plan, Share, load_plan, parse_plan, plan_schema
+from hocket.workloads import profile
 
 MS = 10**9
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -65,8 +66,8 @@ def test_up_phases_are_held_in_picoseconds_and_bits_per_second_in_order_of_start
 
 
 def test_a_list_of_batch_sizes_gives_a_profile_each() -> None:
-    found = parse_plan(shared_link(vgg16(batch_size=[1200, 1400]))).jobs[0].profiles()
-    assert [each.period_ps for each in found] == [270 * MS, 274 * MS]
+    found = parse_plan(shared_link(vgg16(batch_size=[1400, 1700], workers=3))).jobs[0].profiles()
+    assert [each.period_ps for each in found] == [profile("VGG16", 1400, 3).period_ps, 330 * MS]
 
 
 def test_a_placed_workload_has_one_worker_per_host() -> None:

@@ -24,7 +24,7 @@ from hocket.training.parallel import DATA_PARALLEL, DDP_BUCKETS, ONE_BUCKET, Rec
 from hocket.training.pipeline import Schedule
 from hocket.training.workload import Workload
 from hocket.units import shown
-from hocket.workloads import CATALOGUE, calibrated_workers, profile
+from hocket.workloads import CATALOGUE, profile
 from hocket.workloads.strategies import LINE_RATE_BPS, REFERENCE_WORKERS, ring_all_reduce_share
 
 _PS_PER_S = 10**12
@@ -208,8 +208,7 @@ def _find_gpu(name: str) -> Gpu:
 def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> Workload:
     """The workload with all compute times scaled by one factor.
 
-    The factor makes an iteration on an idle network as long as `hocket.workloads` gives it, on the number of
-    A100s with which that is calibrated.
+    The factor makes an iteration on two A100s with an idle network as long as `hocket.workloads` gives it.
     """
     if recipe.gpu is not A100:
         raise InputError(f"gpu: {entry.name} was measured on A100, not on {recipe.gpu.name}")
@@ -218,15 +217,14 @@ def _as_measured(entry: Entry, model: Model, measured: str, recipe: Recipe) -> W
     if recipe.loading_ps:
         raise InputError(f"loading: the measured iterations of {entry.name} include their wait for input")
     CATALOGUE[measured].check_batch_size(recipe.batch_size)
-    # The factor is that of the measured job on any number of GPUs: more lengthen only the exchanges.
-    workers = calibrated_workers(measured, recipe.batch_size)
-    as_measured = replace(recipe, gpus=workers, parallel=DATA_PARALLEL)
-    (reference,) = parallelise(model, as_measured).programs
+    # The factor is that of two GPUs on any number of them: more GPUs lengthen the exchanges, not the compute.
+    pair = replace(recipe, gpus=REFERENCE_WORKERS.value, parallel=DATA_PARALLEL)
+    (reference,) = parallelise(model, pair).programs
     # Only the last gradients are exposed: all others overlap with the backward pass.
     last = [operation.bytes for operation in reference if operation.kind == "all-reduce"][-1]
-    sent_bits = last * ring_all_reduce_share(workers) * _BITS_PER_BYTE
+    sent_bits = last * ring_all_reduce_share(REFERENCE_WORKERS.value) * _BITS_PER_BYTE
     exposed_ps = sent_bits * _PS_PER_S / LINE_RATE_BPS.value
-    period_ps = profile(measured, recipe.batch_size, workers).period_ps
+    period_ps = profile(measured, recipe.batch_size, REFERENCE_WORKERS.value).period_ps
     computed_ps = sum(operation.duration_ps for operation in reference)
     factor = Fraction(period_ps - exposed_ps) / computed_ps
     unscaled = parallelise(model, recipe)

@@ -113,9 +113,9 @@ class DataParallel:
     Between calibration points, Down, Up and rate are linear in the batch size. Beyond them, Down follows the
     nearest segment, or is proportional to the batch size if there is only one point (GPUs are kept above 80%
     busy, NSDI'24 §2.1, so samples per second hardly change); Up and rate stay the same, because the bytes of
-    gradients do not depend on the batch size. With more workers than at a point, the additional bytes of the
-    ring all-reduce lengthen the Up phase at the same rate, and with fewer workers it is as much shorter:
-    HotNets'22 Fig 1 shows two workers at 30 Gbps already.
+    gradients do not depend on the batch size. More workers than at a point lengthen the Up phase, at the same
+    rate, by the additional bytes of the ring all-reduce, and fewer shorten it: HotNets'22 Fig 1 shows two
+    workers at 30 Gbps already.
     """
 
     points: tuple[Point, ...]
@@ -140,15 +140,13 @@ class DataParallel:
     def _up_ms(self, workers: int) -> list[Fraction]:
         """The Up phase of each point on `workers`."""
         shares = [ring_all_reduce_share(point.workers.value) for point in self.points]
-        # The points of one model differ in the size of the gradients, which no batch size changes. Using the
-        # mean for all points keeps an iteration from getting shorter as the batch grows.
-        megabits = [
-            point.up_ms * point.rate_gbps / share for point, share in zip(self.points, shares, strict=True)
-        ]
-        mean_megabits = sum(megabits, Fraction(0)) / len(megabits)
+        # The time to send the gradients once differs between the points of one model, although no batch size
+        # changes them. Using the mean for all keeps an iteration from getting shorter as the batch grows.
+        once_ms = [point.up_ms / share for point, share in zip(self.points, shares, strict=True)]
+        mean_ms = sum(once_ms, Fraction(0)) / len(once_ms)
+        more = ring_all_reduce_share(workers)
         return [
-            point.up_ms + (ring_all_reduce_share(workers) - share) * mean_megabits / point.rate_gbps
-            for point, share in zip(self.points, shares, strict=True)
+            point.up_ms + (more - share) * mean_ms for point, share in zip(self.points, shares, strict=True)
         ]
 
     def _down_ms(self, batch_size: int) -> Fraction:

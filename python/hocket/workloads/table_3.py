@@ -103,7 +103,6 @@ _BERT = (
             "157 ms, HotNets'22 Table 1 as the most aggressive of its group; 135 ms Up at 40 Gbps, which "
             "gives snapshot 5 of NSDI'24 Table 2 a score near its 0.6",
         ),
-        _workers(4, "BERT (8)", 675, 450),
     ),
 )
 
@@ -198,7 +197,7 @@ MODELS = (
     _model("VGG19", (549, 549), (512, 1800), _VISION, [DataParallel(_VGG19)], (1400, 3)),
     _model("WideResNet101", (243, 243), (256, 1200), _VISION, [DataParallel(_WIDE_RESNET)], (800, 2)),
     _model("ResNet50", (98, 98), (256, 1800), _VISION, [DataParallel(_RESNET50)], (1600, 2)),
-    _model("BERT", (450, 450), (8, 32), _LANGUAGE, [DataParallel(_BERT)], (8, 4)),
+    _model("BERT", (450, 450), (8, 32), _LANGUAGE, [DataParallel(_BERT)], (8, 2)),
     _model("RoBERTa", (800, 800), (8, 32), _LANGUAGE, [DataParallel(_ROBERTA)], (12, 2)),
     _model("CamemBERT", (266, 266), (8, 32), _LANGUAGE, [_by_size("CamemBERT", 266)], (12, 2)),
     _model("XLM", (1116, 1116), (4, 32), _LANGUAGE, [_by_size("XLM", 1116)], (12, 2)),
