@@ -191,7 +191,7 @@ def test_a_run_whose_self_check_fails_has_failed(monkeypatch: pytest.MonkeyPatch
 def test_a_machine_with_another_build_runs_no_task(halves: Tables) -> None:
     outcome = task.perform(task.Task(hocket.parse_plan(halves), "flow", "0" * 64))
     assert isinstance(outcome, task.Failure)
-    assert f"another build of Hocket: {build()[:12]} and not 000000000000" in outcome.error
+    assert f"another build of Hocket: {build()[:12]}, not 000000000000" in outcome.error
 
 
 def test_a_sweep_is_written_as_a_run_with_one_table(halves: Tables, tmp_path: Path) -> None:
