@@ -184,8 +184,8 @@ def test_a_trace_shows_collectives_and_exposed_communication(hocket: Command, tm
     # Of 4 MB, each of 4 ranks sends 1.5 times as much, in 40 ms.
     assert lines[1].startswith("6.00 MB per iteration, ")
     assert lines[2:4] == [
-        "computes for 60.00 ms of it",
-        "communicates for 40.00 ms, of which 40.00 ms are exposed",
+        "computes for 60.00 ms per iteration",
+        "communicates for 40.00 ms per iteration, of which 40.00 ms are exposed",
     ]
     assert lines[5].split() == ["0.00", "40.00", "1.200"]
     assert lines[7].split() == ["all-reduce", "1", "4.00", "40.00"]

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from hocket import Run
-from hocket.sweeps.task import kept
+from hocket.sweeps.task import answer_of
 
 
 def run_with_collectives() -> Run:
@@ -50,7 +50,7 @@ def run_with_collectives() -> Run:
 
 
 def test_bandwidths_of_a_jobs_collectives_are_weighted_by_their_time() -> None:
-    jobs = kept(run_with_collectives()).jobs
+    jobs = answer_of(run_with_collectives()).jobs
     assert jobs.select("job", "collectives").rows() == [("trains", 3), ("idles", None)]
     # 2 ms at 80 Gbps and 2 ms at 160.
     assert jobs["algbw_bps"].to_list() == [pytest.approx(120e9), None]
@@ -59,7 +59,7 @@ def test_bandwidths_of_a_jobs_collectives_are_weighted_by_their_time() -> None:
 
 def test_a_job_has_the_columns_of_the_table_of_jobs_and_numbers_from_other_tables() -> None:
     run = run_with_collectives()
-    jobs = kept(run).jobs
+    jobs = answer_of(run).jobs
     assert jobs.columns[: run.tables["jobs"].width] == run.tables["jobs"].columns
     # 3 ms are 1.5 times the mean of 1 ms and 3 ms.
     assert jobs.select("policy", "ranks", "slowest_rank", "imbalance").rows() == [
@@ -69,6 +69,6 @@ def test_a_job_has_the_columns_of_the_table_of_jobs_and_numbers_from_other_table
 
 
 def test_totals_of_a_run_are_named_by_their_keys_in_the_manifest() -> None:
-    answer = kept(run_with_collectives())
+    answer = answer_of(run_with_collectives())
     assert answer.totals == {"simulated_s": 0.008, "events": 7, "rate_cuts_dcqcn": 5}
     assert answer.run_s == 0.5

@@ -1,4 +1,4 @@
-//! From a `Scenario`, which the flow engine runs too, to queue pairs and messages.
+//! Translates a `Scenario`, which the flow engine can run as well, into queue pairs and messages.
 
 use std::ops::Range;
 
@@ -18,16 +18,18 @@ use crate::setup::{FlowSpec, Setup};
 use crate::workload::{MessageSpec, PacketWorkload};
 
 /// Runs `scenario` packet by packet. Each Up phase of a job sends its bytes on each of the job's flows, no faster than the
-/// profile's rate, and ends when the last byte is acknowledged; each transfer is one message. The flows of a host share its
-/// NIC by round robin regardless of priority; switches schedule their queues as `model` specifies.
-/// [`Scheduling::Strict`](crate::model::Scheduling::Strict) corresponds to the flow engine. Queues beyond the eighth share
-/// class 7; where class 7 is that of CNPs, queues beyond the seventh share class 6.
+/// profile's rate, and ends when the last byte is acknowledged. Each transfer is one message.
 ///
-/// A profile's rate counts data alone: headers come on top, so that a job alone on the network takes its period plus the
-/// round trips of its last packets, unless data and headers together exceed the rate of its NIC.
+/// The flows of a host share its NIC by round robin, whatever their priority. Switches schedule their queues as `model`
+/// specifies; [`Scheduling::Strict`](crate::model::Scheduling::Strict) corresponds to the flow engine. There are eight
+/// classes: all queues of the scenario beyond the eighth are mapped to class 7. If CNPs use class 7, all queues beyond the
+/// seventh are mapped to class 6.
 ///
-/// Besides the tables of [`run`](crate::run), the run has those of the flow engine: `iterations`, `phases`, `adjustments`,
-/// `links` (the data that arrived over each link) and `jobs`, where `policy_acted` counts rate cuts.
+/// A profile's rate counts data only; headers are sent in addition. An iteration of a job alone on the network therefore
+/// takes its period plus the round trips of its last packets, unless data and headers together exceed the rate of its NIC.
+///
+/// In addition to the tables of [`run`](crate::run), the run has those of the flow engine: `iterations`, `phases`,
+/// `adjustments`, `links` (the data that arrived over each link) and `jobs`, where `policy_acted` counts rate cuts.
 ///
 /// ```
 /// use hocket_des::{Duration, Rate};
@@ -36,7 +38,7 @@ use crate::workload::{MessageSpec, PacketWorkload};
 ///     Cable, Column, Fabric, Job, JobFlow, Node, NodeId, NodeKind, Phase, Profile, Scenario, Stop,
 /// };
 ///
-/// // Two jobs send 40 Gbps for 0.9 ms of every 2 ms to one host, half a period apart: they never send together.
+/// // Two jobs send to one host at 40 Gbps for 0.9 ms of every 2 ms, half a period apart, so they never send together.
 /// let kinds = [NodeKind::Host, NodeKind::Host, NodeKind::Host, NodeKind::Switch];
 /// let node = |(i, kind)| Node { name: format!("n{i}"), kind };
 /// let (rate, delay) = (Rate::from_gbps(50), Duration::from_ns(500));
@@ -61,7 +63,7 @@ use crate::workload::{MessageSpec, PacketWorkload};
 /// ```
 ///
 /// # Errors
-/// Those of [`run`](crate::run); and if a job lasts more than 213 days of simulated time.
+/// As for [`run`](crate::run), and if a job lasts more than 213 days of simulated time.
 pub fn run_scenario(
     scenario: &Scenario,
     model: &Model,
@@ -79,21 +81,23 @@ pub fn run_scenario(
         seed: scenario.seed(),
         reference: Reference::default(),
     };
-    let (flows, owners) = (&traffic.by_job[..], &traffic.owners[..]);
+    let (flows, owners) = (&traffic.flows_of_jobs[..], &traffic.owners[..]);
     let jobs = Some(ScenarioJobs { scenario, flows, owners });
     let workload = PacketWorkload { messages: &traffic.messages, jobs, changes };
     let until = earlier(options.until, scenario.until());
     run(&setup, &workload, &PacketOptions { until, ..options.clone() }, observer)
 }
 
-/// What a scenario sends, as the engine takes it.
+/// The traffic of a scenario, in the form of [`Setup`] and [`PacketWorkload`].
 #[derive(Default)]
 struct Traffic {
     policies: Vec<Policy>,
     flows: Vec<FlowSpec>,
     patterns: Vec<Vec<usize>>,
+    /// By flow: the job to which tables attribute it.
     owners: Vec<Option<JobId>>,
-    by_job: Vec<Range<usize>>,
+    /// By job: its flows.
+    flows_of_jobs: Vec<Range<usize>>,
     messages: Vec<MessageSpec>,
 }
 
@@ -101,29 +105,29 @@ impl Traffic {
     fn of(scenario: &Scenario, model: &Model) -> Self {
         let mut traffic = Self::default();
         for (id, job) in scenario.job_ids().zip(scenario.jobs()) {
-            let start = traffic.flows.len();
-            let class = class(scenario.queue(id), model);
+            let first_flow = traffic.flows.len();
+            let class = class_of_queue(scenario.queue(id), model);
             match &job.work {
                 Work::Periodic(periodic) => {
                     for flow in &periodic.flows {
-                        traffic.add(flow, &job.transport, class, Some(id));
+                        traffic.add_flow(flow, &job.transport, class, Some(id));
                     }
                 }
                 Work::Training(training) => {
                     let (fabric, pairs) = (scenario.fabric(), training.pairs());
                     for pattern in training.patterns() {
-                        let flow = |pair: &(u32, u32)| {
-                            start
+                        let flow_of = |pair: &(u32, u32)| {
+                            first_flow
                                 + pairs
                                     .binary_search(pair)
-                                    .expect("pairs are those of all patterns")
+                                    .expect("the pairs of all patterns are among `pairs`")
                         };
-                        traffic.patterns.push(pattern.iter().map(flow).collect());
+                        traffic.patterns.push(pattern.iter().map(flow_of).collect());
                     }
                     for &(from, to) in &pairs {
                         let ends = [from, to].map(|rank| training.spec().hosts[rank as usize]);
                         let flow = training.flow(ends, Training::label(id), fabric);
-                        traffic.add(
+                        traffic.add_flow(
                             &flow,
                             training.transport(&job.transport, ends, fabric),
                             class,
@@ -132,20 +136,20 @@ impl Traffic {
                     }
                 }
             }
-            traffic.by_job.push(start..traffic.flows.len());
+            traffic.flows_of_jobs.push(first_flow..traffic.flows.len());
         }
         for transfer in scenario.transfers() {
             let flow = traffic.flows.len();
-            let class = class(scenario.queue_of(transfer.priority), model);
-            traffic.add(&transfer.flow, &transfer.transport, class, transfer.job);
+            let class = class_of_queue(scenario.queue_of(transfer.priority), model);
+            traffic.add_flow(&transfer.flow, &transfer.transport, class, transfer.job);
             let (bytes, start) = (transfer.bytes.get(), transfer.start);
             traffic.messages.push(MessageSpec { flow, bytes, start });
         }
         traffic
     }
 
-    fn add(&mut self, flow: &JobFlow, transport: &Transport, class: u8, owner: Option<JobId>) {
-        let policy = self.policy(&transport.policy);
+    fn add_flow(&mut self, flow: &JobFlow, transport: &Transport, class: u8, owner: Option<JobId>) {
+        let policy = self.policy_index(&transport.policy);
         self.flows.push(FlowSpec {
             from: flow.from,
             to: flow.to,
@@ -158,8 +162,8 @@ impl Traffic {
         self.owners.push(owner);
     }
 
-    /// The index of a policy. Equal policies become one, so that `rate_cuts` counts by policy and not by job.
-    fn policy(&mut self, policy: &Policy) -> usize {
+    /// The index of a policy. Equal policies share an index, so that `rate_cuts` counts by policy and not by job.
+    fn policy_index(&mut self, policy: &Policy) -> usize {
         let known = self.policies.iter().position(|known| known == policy);
         known.unwrap_or_else(|| {
             self.policies.push(policy.clone());
@@ -168,8 +172,8 @@ impl Traffic {
     }
 }
 
-// Data does not use the last class if CNPs have it.
-fn class(queue: u8, model: &Model) -> u8 {
+/// The class of a queue of the scenario: the last class is not for data if CNPs use it.
+fn class_of_queue(queue: u8, model: &Model) -> u8 {
     let last = PRIORITIES as u8 - 1;
     match model.notification {
         Notification::Packets { priority, .. } if priority == last => queue.min(last - 1),
@@ -177,6 +181,7 @@ fn class(queue: u8, model: &Model) -> u8 {
     }
 }
 
+/// The earlier of two limits; `None` means no limit.
 fn earlier(one: Option<Time>, other: Option<Time>) -> Option<Time> {
     one.into_iter().chain(other).min()
 }

@@ -1,10 +1,12 @@
-//! A run of the flow engine that Python advances step by step, as a cluster simulation needs it.
+//! A run of the flow engine that Python advances step by step, for cluster simulations.
 
 use hocket_des::{Duration, Time};
-use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, Start, Traffic};
+use hocket_flowsim::cluster::{
+    ClusterRun, Ended, Rest, Settings, SimilarIterations, Start, Traffic,
+};
 use hocket_flowsim::{Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
-use hocket_scenario::{Column, JobId, LinkId, Table};
+use hocket_scenario::{AdjustmentRow, Column, JobId, LinkId, Table};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -24,7 +26,7 @@ pub(crate) struct ClusterOptions {
     marks: Option<Marks>,
 }
 
-/// As [`MarkModel`], which documents the fields.
+/// The fields of [`MarkModel`], which documents them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Marks {
@@ -39,7 +41,7 @@ struct Marks {
 pub(crate) struct StartSpec {
     profile: PlainProfile,
     crossings: PlainCrossings,
-    /// (link, link before it)
+    /// As [`Start::inputs`]: pairs (link, link before it).
     inputs: Vec<(u32, u32)>,
     at_ps: u64,
     iterations: u64,
@@ -64,29 +66,29 @@ struct SlotsRow {
     readjusts: bool,
 }
 
-/// Jobs are numbered in the order in which they are added.
-// Unsendable: the run shares the loads of jobs by `Rc`.
+/// A [`ClusterRun`], which numbers jobs in the order in which they are added.
+// Unsendable because the run shares the loads of jobs through `Rc`.
 #[pyclass(name = "ClusterRun", module = "hocket._hocket", unsendable)]
 pub(crate) struct PyClusterRun {
     run: ClusterRun,
     /// The number of jobs added.
     jobs: u32,
     /// By link: its name.
-    links: Vec<String>,
+    link_names: Vec<String>,
 }
 
 impl Marks {
-    fn model(self) -> PyResult<MarkModel> {
+    fn into_model(self) -> PyResult<MarkModel> {
         let [settling, recovery] = [self.settling_ps, self.recovery_ps].map(Duration::from_ps);
         MarkModel::new(self.per_second, self.per_join, settling, recovery).map_err(value_error)
     }
 }
 
 impl StartSpec {
-    fn start(self) -> PyResult<Start> {
-        let link = |(link, before)| (LinkId::new(link), LinkId::new(before));
+    fn into_start(self) -> PyResult<Start> {
+        let input = |(link, before)| (LinkId::new(link), LinkId::new(before));
         Ok(Start {
-            inputs: self.inputs.into_iter().map(link).collect(),
+            inputs: self.inputs.into_iter().map(input).collect(),
             at: Time::from_ps(self.at_ps),
             iterations: self.iterations,
             share: share(&self.share)?,
@@ -107,10 +109,10 @@ impl PyClusterRun {
             priority_queues: options.priority_queues,
             goodput: Goodput::new(&options.goodput).map_err(value_error)?,
             merge: options.merge,
-            marks: options.marks.map(Marks::model).transpose()?,
+            marks: options.marks.map(Marks::into_model).transpose()?,
         };
-        let links = fabric.links().iter().map(|link| link.name.clone()).collect();
-        Ok(Self { run: ClusterRun::new(fabric, settings), jobs: 0, links })
+        let link_names = fabric.links().iter().map(|link| link.name.clone()).collect();
+        Ok(Self { run: ClusterRun::new(fabric, settings), jobs: 0, link_names })
     }
 
     #[getter]
@@ -118,64 +120,65 @@ impl PyClusterRun {
         self.run.now().as_ps()
     }
 
-    /// Adds a job that does not run yet; returns its number.
+    /// Adds a job, which does not run yet. Returns its number.
     fn add(&mut self, name: String) -> u32 {
         self.jobs += 1;
         self.run.add(name).code()
     }
 
-    /// Starts a stay of a job, at a time that is not in the past.
+    /// Starts a job that is not running, at a time that is not in the past.
     fn start(&mut self, job: u32, spec: StartSpec) -> PyResult<()> {
-        let id = self.job(job)?;
-        // For the engine, scheduling in the past is a bug and panics.
-        if spec.at_ps < self.run.now().as_ps() {
-            let now = self.run.now();
+        let id = self.job_id(job)?;
+        // The engine would panic: it takes a start in the past for a bug.
+        let (at, now) = (Time::from_ps(spec.at_ps), self.run.now());
+        if at < now {
             return Err(value_error(format!(
-                "job {job} starts before {now}, which the run has reached"
+                "job {job} starts at {at}, and the run has already reached {now}"
             )));
         }
-        self.run.start(id, spec.start()?).map_err(value_error)
+        self.run.start(id, spec.into_start()?).map_err(value_error)
     }
 
-    /// Gives a job slots, at `origin_ps` and whole periods later: its next iteration starts at the first of them. A job
-    /// whose iteration ends early waits for its next slot; with `keep`, a job whose communication is too far off skips
-    /// one.
+    /// Gives a running job slots, at `origin_ps` and at whole periods from it. Its next iteration starts at the next slot;
+    /// from then on, a job whose iteration ends early waits for its slot. With `keep`, a job re-adjusts if its
+    /// communication starts too far from its time within the slot.
     fn align(&mut self, job: u32, origin_ps: u64, period_ps: u64, keep: bool) -> PyResult<()> {
         let (origin, period) = (Time::from_ps(origin_ps), Duration::from_ps(period_ps));
         let slots = Slots { origin, period, waits: true, readjusts: keep };
-        self.run.align(self.job(job)?, Some(slots)).map_err(value_error)
+        self.run.align(self.job_id(job)?, Some(slots)).map_err(value_error)
     }
 
     /// Removes a job's slots.
     fn release(&mut self, job: u32) -> PyResult<()> {
-        self.run.align(self.job(job)?, None).map_err(value_error)
+        self.run.align(self.job_id(job)?, None).map_err(value_error)
     }
 
-    /// Ends a job's stay at the end of its iteration; returns true if it was between two iterations and has ended
-    /// already.
+    /// Stops a job at the end of its iteration, or at once if it is between two iterations or before the first. Returns
+    /// whether it has stopped.
     fn stop(&mut self, job: u32) -> PyResult<bool> {
-        self.run.stop(self.job(job)?).map_err(value_error)
+        self.run.stop(self.job_id(job)?).map_err(value_error)
     }
 
+    /// When the current iteration of a job started; `None` if none is under way.
     fn iteration_start_ps(&self, job: u32) -> PyResult<Option<u64>> {
-        Ok(self.run.iteration_start(self.job(job)?).map(Time::as_ps))
+        Ok(self.run.iteration_start(self.job_id(job)?).map(Time::as_ps))
     }
 
-    /// The iterations of a job over all its stays.
+    /// The number of iterations that a job has finished, over all its starts.
     fn iterations_done(&self, job: u32) -> PyResult<u64> {
-        Ok(self.run.done(self.job(job)?))
+        Ok(self.run.done(self.job_id(job)?))
     }
 
-    /// Runs until `until_ps` or the first time at which jobs end; returns these jobs, each with "done" or "stopped".
+    /// Runs until `until_ps` or the first time at which jobs end. Returns these jobs, each with "done" or "stopped".
     fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<Vec<(u32, &'static str)>> {
-        // The run itself cannot be interrupted, so Ctrl-C takes effect between calls.
+        // The engine cannot be interrupted while it runs, so Ctrl-C takes effect between calls.
         py.check_signals()?;
         let ended = self.run.advance(Time::from_ps(until_ps)).map_err(value_error)?;
-        let how = |how| match how {
+        let reason = |ended| match ended {
             Ended::Done => "done",
             Ended::Stopped => "stopped",
         };
-        Ok(ended.into_iter().map(|(job, ended)| (job.code(), how(ended))).collect())
+        Ok(ended.into_iter().map(|(job, ended)| (job.code(), reason(ended))).collect())
     }
 
     /// The tables `iterations` and `adjustments`, with the rows since the last call.
@@ -206,29 +209,32 @@ impl PyClusterRun {
         columns(py, &table)
     }
 
-    /// The table `delays`, since the last call: by how much each job delayed each other job on each link.
+    /// The table `delays`, since the last call: the time that each `job` lost to each `other` job on each link.
     fn take_delays<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = self.run.take_delays();
         let table = Table {
             name: "delays",
             columns: vec![
-                ("link", self.link_column(rows.keys().map(|pair| pair.link))),
-                ("job", Column::U32(rows.keys().map(|pair| pair.job.code()).collect())),
-                ("other", Column::U32(rows.keys().map(|pair| pair.other.code()).collect())),
+                ("link", self.link_column(rows.keys().map(|encounter| encounter.link))),
+                ("job", Column::U32(rows.keys().map(|encounter| encounter.job.code()).collect())),
+                (
+                    "other",
+                    Column::U32(rows.keys().map(|encounter| encounter.other.code()).collect()),
+                ),
                 ("delay_s", Column::F64(rows.values().copied().collect())),
             ],
         };
         columns(py, &table)
     }
 
-    /// By running job: the rest of its current iteration, or of its wait for the next one.
+    /// For each running job, the rest of its current iteration, or of its wait for the next one.
     fn rests(&mut self) -> Vec<RestRow> {
         let slots = |slots: Slots| SlotsRow {
             origin_ps: slots.origin.as_ps(),
             period_ps: slots.period.as_ps(),
             readjusts: slots.readjusts,
         };
-        let row = |rest: hocket_flowsim::cluster::Rest| RestRow {
+        let row = |rest: Rest| RestRow {
             job: rest.job.code(),
             rest: rest.rest.as_ref().map(plain_profile),
             iterations: rest.iterations,
@@ -240,42 +246,45 @@ impl PyClusterRun {
 }
 
 impl PyClusterRun {
-    fn job(&self, job: u32) -> PyResult<JobId> {
+    fn job_id(&self, job: u32) -> PyResult<JobId> {
         if job >= self.jobs {
             let jobs = self.jobs;
-            return Err(value_error(format!("there is no job {job}; there are {jobs}, from 0")));
+            return Err(value_error(format!(
+                "there is no job {job}; there are {jobs} jobs, counted from 0"
+            )));
         }
         Ok(JobId::new(job))
     }
 
-    // The dictionary has only links that occur: a fabric has thousands, and these tables few rows.
+    // The dictionary has only the links that occur: a fabric has thousands of links, and these tables have few rows.
     fn link_column(&self, links: impl Iterator<Item = LinkId>) -> Column {
         let links: Vec<LinkId> = links.collect();
-        let mut named = links.clone();
-        named.sort_unstable();
-        named.dedup();
-        let code = |link| named.binary_search(link).expect("it was collected") as u32;
+        let mut distinct = links.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let code = |link| distinct.binary_search(link).expect("all links are in it") as u32;
         Column::Str {
             codes: links.iter().map(code).collect(),
-            dictionary: named.iter().map(|link| self.links[link.index()].clone()).collect(),
+            dictionary: distinct.iter().map(|link| self.link_names[link.index()].clone()).collect(),
         }
     }
 
     fn iterations(&mut self) -> Table {
         let rows = self.run.take_iterations();
-        let column =
-            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+        let column = |value: &dyn Fn(&SimilarIterations) -> u64| {
+            Column::U64(rows.iter().map(value).collect())
+        };
         Table {
             name: "iterations",
             columns: vec![
                 ("job", Column::U32(rows.iter().map(|row| row.job.code()).collect())),
-                ("iteration", column(&|row| rows[row].iteration)),
-                ("count", column(&|row| rows[row].count)),
-                ("start_ps", column(&|row| rows[row].start.as_ps())),
-                ("end_ps", column(&|row| rows[row].end.as_ps())),
-                ("duration_ps", column(&|row| rows[row].duration.as_ps())),
-                ("communication_ps", column(&|row| rows[row].communication.as_ps())),
-                ("delayed_ps", column(&|row| rows[row].delayed.as_ps())),
+                ("iteration", column(&|row| row.iteration)),
+                ("count", column(&|row| row.count)),
+                ("start_ps", column(&|row| row.start.as_ps())),
+                ("end_ps", column(&|row| row.end.as_ps())),
+                ("duration_ps", column(&|row| row.duration.as_ps())),
+                ("communication_ps", column(&|row| row.communication.as_ps())),
+                ("delayed_ps", column(&|row| row.delayed.as_ps())),
                 ("marks", Column::F64(rows.iter().map(|row| row.marks).collect())),
             ],
         }
@@ -284,14 +293,14 @@ impl PyClusterRun {
     fn adjustments(&mut self) -> Table {
         let rows = self.run.take_adjustments();
         let column =
-            |value: &dyn Fn(usize) -> u64| Column::U64((0..rows.len()).map(value).collect());
+            |value: &dyn Fn(&AdjustmentRow) -> u64| Column::U64(rows.iter().map(value).collect());
         Table {
             name: "adjustments",
             columns: vec![
                 ("job", Column::U32(rows.iter().map(|row| row.job.code()).collect())),
-                ("time_ps", column(&|row| rows[row].time.as_ps())),
+                ("time_ps", column(&|row| row.time.as_ps())),
                 ("deviation_ps", Column::I64(rows.iter().map(|row| row.deviation_ps).collect())),
-                ("delay_ps", column(&|row| rows[row].delay.as_ps())),
+                ("delay_ps", column(&|row| row.delay.as_ps())),
             ],
         }
     }

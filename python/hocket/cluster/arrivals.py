@@ -134,8 +134,8 @@ class Mix(Table):
             workers=workers,
             arrival_ps=0,
             iterations=1,
-            fewest=1,
-            most=max(self.max_workers, workers),
+            min_workers=1,
+            max_workers=max(self.max_workers, workers),
         )
         return replace(job, iterations=self._iterations(random, job.profile.period_ps))
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from hocket.cluster.arrivals import LATEST_PS, MAX_JOBS, Dynamic, DynamicJob, Mix, Poisson, models_in
 from hocket.cluster.file_tables import JobTable, TraceTables
-from hocket.cluster.submission import check_cluster
+from hocket.cluster.submission import check_fits_cluster
 from hocket.errors import InputError
 from hocket.plan.fabric import Fabric, fabric_mistakes
 from hocket.plan.table_errors import KeyPath, Mistake, Suggestions
@@ -109,7 +109,7 @@ def _request_mistakes(job: JobTable, gpus: int, models: Mapping[str, Model]) -> 
     checks: list[tuple[str, Callable[[], None]]] = [
         ("batch_size", partial(model.check_batch_size, job.batch_size)),
         ("strategy", partial(model.check_strategy, job.strategy)),
-        ("workers", partial(check_cluster, model, job.workers, gpus)),
+        ("workers", partial(check_fits_cluster, model, job.workers, gpus)),
     ]
     # The check of `strategy` reports an unknown one; for that, no numbers of workers are known.
     if job.strategy is None or job.strategy in model.strategies:
@@ -223,7 +223,7 @@ def _dynamic_job_mistakes(
     if job.batch_size is not None:
         checks.append(("batch_size", partial(model.check_batch_size, job.batch_size)))
     if job.workers is not None:
-        checks.append(("workers", partial(check_cluster, model, job.workers, gpus)))
+        checks.append(("workers", partial(check_fits_cluster, model, job.workers, gpus)))
         checks.append(("workers", partial(model.check_workers, job.workers)))
     yield from _first_failures(checks)
     if job.workers is None:

@@ -70,8 +70,8 @@ class JobTable(Table):
             workers=self.workers,
             arrival_ps=self.arrival_ps,
             iterations=self.iterations,
-            fewest=self.min_workers,
-            most=self.max_workers,
+            min_workers=self.min_workers,
+            max_workers=self.max_workers,
             strategy=self.strategy,
         )
 

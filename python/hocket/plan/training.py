@@ -1,6 +1,7 @@
 """`[jobs.training]`, `[jobs.collectives]` and stragglers: jobs described by what their GPUs do.
 
-This module checks only that a model, a Chakra trace or a workload file is named; `hocket.training` reads it.
+This module checks only the tables themselves; `hocket.training` looks up the models and reads the traces and
+workload files that they name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,10 +26,10 @@ from hocket.training.workload import CollectiveKind
 from hocket.units import Bytes, DurationLike, DurationPs, PositiveRateBps, RateLike, SizeLike, shown
 
 MAX_LAYERS = 10_000
-"""The most layers of a training loop: ten times those of the deepest models that are trained."""
+"""The maximum number of layers in a training loop: ten times as many as the deepest trained models have."""
 
 MAX_OPERATIONS = 100_000
-"""The most operations of a program that is listed in a plan."""
+"""The maximum number of operations in a program that a plan lists."""
 
 Algorithm = Literal["ring", "tree", "halving-doubling", "direct"]
 PositiveBytes = Annotated[Bytes, Field(ge=1)]
@@ -38,7 +39,7 @@ Algorithms = Annotated[
     Field(min_length=1, max_length=8),
     *one_or_several(),
 ]
-"""One algorithm over all ranks, or one for each level from inside the server outwards."""
+"""One algorithm across all ranks, or one per level, the innermost (within a server) first."""
 
 
 class Parallel(Table):
@@ -62,7 +63,7 @@ class Parallel(Table):
 
 
 class BucketsTable(Table):
-    """The sizes of the buckets in which gradients are all-reduced together."""
+    """The sizes of the buckets in which gradients are all-reduced."""
 
     first_bytes: PositiveBytes = default(
         2**20, "PyTorch DistributedDataParallel: _DEFAULT_FIRST_BUCKET_BYTES", "first"
@@ -78,7 +79,7 @@ class BucketsTable(Table):
 
 
 class RooflineTable(Table):
-    """A GPU's limits, for traces that give the work of a compute but not its duration."""
+    """A GPU's limits, for traces that give the work of a compute operation but not its duration."""
 
     flops: Annotated[Number, Field(ge=1, le=1e18)]
     """Floating-point operations per second."""
@@ -90,18 +91,18 @@ class RooflineTable(Table):
 
 
 class LayerTable(Table):
-    """One layer of a data-parallel training loop: compute times, and weights whose gradients are reduced."""
+    """One layer of a data-parallel training loop: its compute times and the size of its gradients."""
 
     name: Name
     """Name of the layer."""
     forward_ps: DurationPs = Field(alias="forward")
     """Time of the forward pass."""
     input_gradient_ps: DurationPs = Field(alias="input_gradient")
-    """Time of the gradient of the input."""
+    """Time to compute the gradient of the input."""
     weight_gradient_ps: DurationPs = Field(alias="weight_gradient")
-    """Time of the gradient of the weights."""
+    """Time to compute the gradient of the weights."""
     weights_bytes: Bytes = Field(alias="weights")
-    """Bytes of gradients to add up."""
+    """Size of the gradients of the weights, which are all-reduced."""
     update_ps: DurationPs | None = Field(default=None, alias="update")
     """Time of the optimiser's update; by default none."""
 
@@ -119,16 +120,16 @@ class LayerTable(Table):
 
 
 class OperationTable(Table):
-    """An operation of the program that all ranks run: a compute, or a collective among all of them."""
+    """An operation of the program that all ranks run: computation, or a collective across all ranks."""
 
     name: Name
     """Name of the operation."""
     compute_ps: DurationPs | None = Field(default=None, alias="compute")
-    """Duration of a compute."""
+    """Duration of a compute operation."""
     collective: CollectiveKind | None = None
     """Kind of a collective."""
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
-    """Bytes of the collective, as nccl-tests counts them."""
+    """Size of a collective, as nccl-tests counts it."""
     after: Annotated[tuple[Name, ...], Field(max_length=MAX_OPERATIONS)] = ()
     """Names of earlier operations that must end before this one starts."""
 
@@ -154,22 +155,22 @@ class Training(Table):
     parallel: Parallel | None = None
     """With `model` or `simai`: how the model is split."""
     microbatches: Count | None = None
-    """With `model` or `simai`: micro-batches of an iteration."""
+    """With `model` or `simai`: number of micro-batches per iteration."""
     schedule: Literal["1f1b", "gpipe"] | None = None
-    """With `model` or `simai`: schedule of the pipeline."""
+    """With `model` or `simai`: pipeline schedule."""
     gpu: Literal["V100", "A100", "H100"] | None = None
-    """With `model`: the GPU that computes."""
+    """With `model`: type of GPU."""
     loading_ps: DurationPs | None = Field(default=None, alias="loading")
     """With `model`: how long the first stage waits for input; by default 0."""
     layers: Annotated[tuple[LayerTable, ...], Field(min_length=1, max_length=MAX_LAYERS)] | None = None
     """A data-parallel training loop, layer by layer."""
     buckets: Annotated[BucketsTable | None, *flag_or_table(BucketsTable, "first and others")] = None
-    """With `layers`: add gradients up in buckets as PyTorch's DistributedDataParallel does: true for its
-    defaults, or a table."""
+    """With `layers`: all-reduce gradients in buckets, as PyTorch's DistributedDataParallel does; true for its
+    default sizes, or a table."""
     collective: CollectiveKind | None = None
     """One collective, as nccl-tests measures it."""
     size_bytes: PositiveBytes | None = Field(default=None, alias="bytes")
-    """With `collective`: bytes, as nccl-tests counts them."""
+    """With `collective`: its size, as nccl-tests counts it."""
     operations: (
         Annotated[tuple[OperationTable, ...], Field(min_length=1, max_length=MAX_OPERATIONS)] | None
     ) = None
@@ -184,14 +185,14 @@ class Training(Table):
     ) = None
     """A directory of Chakra execution traces (`.et`), or a list of files, one per rank."""
     groups: FilePath | None = None
-    """With `chakra`: a file of communicators."""
+    """With `chakra`: a file that lists the communicators."""
     dimensions: Annotated[tuple[Count, ...], Field(min_length=1, max_length=8)] | None = None
-    """With `chakra`: ranks in each dimension of the topology, for collectives that involve only some
-    dimensions."""
+    """With `chakra`: number of ranks in each dimension of the topology, for collectives that involve
+    only some dimensions."""
     roofline: RooflineTable | None = None
-    """With `chakra`: limits of the GPU, for computes without a duration."""
+    """With `chakra`: limits of the GPU, for compute operations without a duration."""
     simai: FilePath | None = None
-    """A workload file of SimAI or AICB. With fewer GPUs than in the file, there are fewer replicas."""
+    """A workload file of SimAI or AICB. A job with fewer GPUs than the file has fewer replicas."""
 
     @constructor
     def __init__(
@@ -217,17 +218,17 @@ class Training(Table):
     ) -> None: ...
 
     def paths(self) -> tuple[str, ...]:
-        """The files and directories that it names, as in the plan."""
+        """The files and directories named in this table, as written in the plan."""
         return (*(self.chakra or ()), *(path for path in (self.groups, self.simai) if path is not None))
 
 
 class Straggler(Table):
-    """A rank whose computes take `slowdown` times as long as those of the others."""
+    """A rank whose compute operations take `slowdown` times as long as those of other ranks."""
 
     rank: Annotated[StrictInt, Field(ge=0)]
     """Rank that computes more slowly."""
     slowdown: Annotated[Number, Field(ge=1, le=1_000)]
-    """How many times as long each compute takes."""
+    """Factor by which the duration of each of its compute operations is multiplied."""
 
     @constructor
     def __init__(self, *, rank: int, slowdown: float) -> None: ...
@@ -237,31 +238,31 @@ class Collectives(Table):
     """How the collectives of a job are carried out."""
 
     all_reduce: Algorithms = default(("ring",), "NCCL: rings carry large messages")
-    """Algorithm of All-Reduce; a list has one for each level, from inside the server outwards."""
+    """Algorithm of All-Reduce; a list gives one per level, the innermost (within a server) first."""
     reduce_scatter: Algorithms = default(("ring",), "NCCL: rings carry large messages")
-    """Algorithm of Reduce-Scatter; a list has one for each level, from inside the server outwards."""
+    """Algorithm of Reduce-Scatter; a list gives one per level, the innermost (within a server) first."""
     all_gather: Algorithms = default(("ring",), "NCCL: rings carry large messages")
-    """Algorithm of All-Gather; a list has one for each level, from inside the server outwards."""
+    """Algorithm of All-Gather; a list gives one per level, the innermost (within a server) first."""
     all_to_all: Algorithms = default(("direct",), "NCCL: a send to and a receive from every rank")
-    """Algorithm of All-To-All; a list has one for each level, from inside the server outwards."""
+    """Algorithm of All-To-All; a list gives one per level, the innermost (within a server) first."""
     broadcast: Algorithms = default(("ring",), "NCCL: a chain along the ring")
-    """Algorithm of Broadcast; a list has one for each level, from inside the server outwards."""
+    """Algorithm of Broadcast; a list gives one per level, the innermost (within a server) first."""
     chunks: Annotated[StrictInt, Field(ge=1, le=65_536)] = default(
         4, "HOTI'22 §III-D: four equally sized chunks, processed in a pipeline"
     )
-    """Parts of the buffer that follow each other."""
+    """Number of parts into which the buffer is divided, which are processed in a pipeline."""
     in_flight: Annotated[StrictInt, Field(ge=1, le=65_536)] = Field(
         default_factory=lambda given: given["chunks"],
         json_schema_extra={"source": "Hocket: all chunks"},
     )
-    """Number of chunks at once."""
+    """Maximum number of chunks in progress at once."""
     endpoint_delay_ps: DurationPs = default(
-        0, "Hocket: receivers pass messages on at once, as HOTI'22 has them", "endpoint_delay"
+        0, "Hocket: receivers forward messages at once, as in HOTI'22", "endpoint_delay"
     )
-    """Time that a receiver takes for each message."""
+    """Time that a receiver takes to process each message."""
     reduction_rate_bps: PositiveRateBps | None = Field(default=None, alias="reduction_rate")
-    """Rate at which a receiver adds up what it received, such as `"300 GB/s"`; by default that takes no
-    time."""
+    """Rate at which a receiver reduces the data that it received, such as `"300 GB/s"`; by default, reduction
+    takes no time."""
 
     @constructor
     def __init__(
@@ -280,8 +281,8 @@ class Collectives(Table):
 
 
 _SOURCES = ("model", "layers", "collective", "operations", "chakra", "simai")
-_FIELDS = {"loading": "loading_ps", "bytes": "size_bytes"}
-# The sources that each other key belongs to.
+_FIELDS_OF_KEYS = {"loading": "loading_ps", "bytes": "size_bytes"}
+# By key: the sources with which it is valid.
 _SOURCES_OF_KEYS = {
     "batch_size": ("model",),
     "parallel": ("model", "simai"),
@@ -298,13 +299,13 @@ _SOURCES_OF_KEYS = {
 
 
 def training_mistakes(training: Training) -> Iterator[Mistake]:
-    """The errors between keys of `training`."""
+    """The errors of `training` that involve several keys."""
     given = [source for source in _SOURCES if getattr(training, source) is not None]
     if len(given) != 1:
         yield (), f"needs exactly one of {', '.join(_SOURCES)}: got {' and '.join(given) or 'none'}"
         return
     for key, sources in _SOURCES_OF_KEYS.items():
-        value = getattr(training, _FIELDS.get(key, key))
+        value = getattr(training, _FIELDS_OF_KEYS.get(key, key))
         if value is not None and given[0] not in sources:
             yield (key,), f"belongs to {' or '.join(sources)}, and this job has {given[0]}"
     if training.simai is not None and training.parallel is not None and training.parallel.data is not None:
@@ -342,26 +343,26 @@ def _operation_mistakes(operations: tuple[OperationTable, ...]) -> Iterator[Mist
             yield (*path, "bytes"), f"is missing; the collective {shown(each.collective)} needs it"
         elif each.collective is None and each.size_bytes is not None:
             yield (*path, "bytes"), "belongs to a collective, and this operation is a compute"
-        for number, name in enumerate(each.after):
+        for place, name in enumerate(each.after):
             if name not in places:
                 hint = names.closest(name)
-                yield (*path, "after", number), f"{shown(name)} is not an operation of the job{hint}"
-            # In a cycle, some operation always comes too late: the cycle itself is the error to report.
+                yield (*path, "after", place), f"{shown(name)} is not an operation of the job{hint}"
+            # In any cycle, some operation waits for a later one; only the cycle itself is reported.
             elif places[name] >= index and cycle is None:
                 yield (
-                    (*path, "after", number),
+                    (*path, "after", place),
                     f"{shown(name)} does not come before {shown(each.name)} in the program",
                 )
 
 
 def _cycle(operations: tuple[OperationTable, ...]) -> list[str] | None:
-    """The names of operations that wait for each other in a cycle, first and last the same; `None` if there
-    is no cycle.
+    """The names of the operations in a cycle, each of which waits for the next, with the first name repeated
+    at the end; `None` if there is no cycle.
     """
     try:
         TopologicalSorter({each.name: each.after for each in operations}).prepare()
     except CycleError as error:
-        # `graphlib` lists an operation before those that wait for it; the message shows the reverse order.
+        # `graphlib` lists each operation before one that waits for it; the message shows the reverse order.
         names: list[str] = error.args[1][::-1]
         return names
     return None

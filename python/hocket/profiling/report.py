@@ -16,16 +16,16 @@ def as_json(job: JobProfile) -> dict[str, Any]:
 
     `job` is null if the job sends nothing or its rates are unknown: it then cannot be written to a plan.
     """
-    is_job = bool(job.phases) and not any(math.isnan(phase.rate_bps) for phase in job.phases)
+    can_be_planned = bool(job.phases) and not any(math.isnan(phase.rate_bps) for phase in job.phases)
     return {
-        "job": job.to_job() if is_job else None,
+        "job": job.to_job() if can_be_planned else None,
         "confidence": job.confidence,
         "period_s": job.period_s,
-        "bytes_per_iteration": known(job.bytes_per_iteration),
+        "bytes_per_iteration": none_if_nan(job.bytes_per_iteration),
         "iterations_seen": job.iterations_seen,
         "jitter_s": job.jitter_s,
         "collectives": [
-            {name: known(value) for name, value in asdict(use).items()} for use in job.collectives
+            {name: none_if_nan(value) for name, value in asdict(use).items()} for use in job.collectives
         ],
         "compute_s": job.compute_s,
         "communication_s": job.communication_s,
@@ -34,13 +34,13 @@ def as_json(job: JobProfile) -> dict[str, Any]:
     }
 
 
-def known(value: Any) -> Any:
-    """`value`, or None for nan, which JSON does not have."""
+def none_if_nan(value: Any) -> Any:
+    """`value`, or None if it is nan, which JSON does not have."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def print_profile(job: JobProfile) -> None:
-    """Prints period, confidence and phases; from a profiler trace also collectives and how they overlap."""
+    """Prints the period, confidence and phases and, for a profiler trace, collectives and their overlap."""
     out.print(
         f"[bold]{escape(job.name)}[/bold]: "
         f"period {job.period_s * 1e3:.2f} ms, confidence {job.confidence:.2f}"
@@ -52,8 +52,12 @@ def print_profile(job: JobProfile) -> None:
     for line in times(job):
         out.print(line)
     phases = (
-        (f"{p.start_s * 1e3:.2f}", f"{p.duration_s * 1e3:.2f}", number(p.rate_bps / 1e9, ".3f"))
-        for p in job.phases
+        (
+            f"{phase.start_s * 1e3:.2f}",
+            f"{phase.duration_s * 1e3:.2f}",
+            number(phase.rate_bps / 1e9, ".3f"),
+        )
+        for phase in job.phases
     )
     if job.phases:
         print_table(("Up from (ms)", "for (ms)", "at (Gbps)"), phases, left=0)
@@ -70,14 +74,14 @@ def print_profile(job: JobProfile) -> None:
 
 
 def times(job: JobProfile) -> Iterator[str]:
-    """Sentences on how an iteration divides into computation and communication, where that is known."""
+    """One line each for the computation and the communication of an iteration, where they are known."""
     if job.compute_s is not None:
-        yield f"computes for {job.compute_s * 1e3:.2f} ms of it"
+        yield f"computes for {job.compute_s * 1e3:.2f} ms per iteration"
     if job.communication_s is not None:
         exposed = "" if job.exposed_s is None else f", of which {job.exposed_s * 1e3:.2f} ms are exposed"
-        yield f"communicates for {job.communication_s * 1e3:.2f} ms{exposed}"
+        yield f"communicates for {job.communication_s * 1e3:.2f} ms per iteration{exposed}"
 
 
-def number(value: float, form: str) -> str:
-    """`value` in the format `form`, or a dash for nan."""
-    return "–" if math.isnan(value) else format(value, form)
+def number(value: float, spec: str) -> str:
+    """`value` in the format `spec`, or a dash if it is nan."""
+    return "–" if math.isnan(value) else format(value, spec)

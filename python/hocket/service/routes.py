@@ -1,4 +1,4 @@
-"""The routes of the API: request, call to the service, response."""
+"""The routes of the API: each parses the request, calls the service and returns the response."""
 
 from typing import Annotated, Any, TypeVar
 
@@ -32,10 +32,10 @@ _REASONS = {
     400: "The body is not JSON.",
     401: NO_TOKEN[:1].upper() + NO_TOKEN[1:] + ".",
     404: "The job is not registered.",
-    409: "Other jobs registered another capacity for a link, or there are too many jobs.",
+    409: "Another job registered a different capacity for a link, or there are too many jobs.",
     413: f"The body is larger than {MAX_BODY_BYTES / 1e6:g} MB.",
     422: "A value is wrong, missing or out of range.",
-    503: "The database cannot be written.",
+    503: "The database cannot be written to.",
 }
 
 JobName = Annotated[str, Path(pattern=JOB_NAME_PATTERN, examples=["resnet-7"])]
@@ -45,17 +45,19 @@ router = APIRouter()
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The documentation of the error responses with `statuses`, and with 401 for a missing token."""
     return {
         status: {"model": Refusal, "description": _REASONS[status]} for status in sorted({401, *statuses})
     }
 
 
 def _body_of(table: type[Table]) -> dict[str, Any]:
+    """The documentation of a request body that is a `table`, which FastAPI cannot derive from `Request`."""
     reference = {"$ref": f"#/components/schemas/{table.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
-# Routes are tried in this order, and nearly all requests are reports.
+# Routes are tried in order of definition. This one is first, since nearly all requests are reports.
 @router.post(
     "/v1/jobs/{job}/reports",
     response_model=Answer,
@@ -63,11 +65,11 @@ def _body_of(table: type[Table]) -> dict[str, Any]:
     openapi_extra=_body_of(Report),
 )
 async def report(job: JobName, request: Request) -> Response:
-    """Report a rank's iterations, and get its slot."""
-    read = await _read(request, Report)
+    """Report a rank's iterations and get the job's slot."""
+    received = await _read(request, Report)
     service = _service(request)
-    answer = service.report(job, read)
-    # Read as late as possible: any later work would count as network delay (RFC 5905, transmit timestamp).
+    answer = service.report(job, received)
+    # The clock is read last: any work after it would count as network delay (RFC 5905, transmit timestamp).
     return _json(answer.model_copy(update={"sent_ns": service.now_ns()}))
 
 
@@ -89,13 +91,13 @@ async def register(job: JobName, request: Request) -> Response:
 
 @router.get(JOBS_PATH, response_model=Jobs, responses=_refusals())
 async def jobs(request: Request) -> Response:
-    """The state of all jobs."""
+    """List all jobs with their state."""
     return _json(Jobs(jobs=_service(request).views()))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView, responses=_refusals(404, 422))
 async def show(job: JobName, request: Request) -> Response:
-    """The state of a job."""
+    """Get the state of a job."""
     return _json(_service(request).view(job))
 
 
@@ -115,13 +117,13 @@ async def clock(request: Request) -> Response:
 
 @router.get(FRONT_PATH, include_in_schema=False)
 async def front(request: Request) -> Response:
-    """The jobs, for browsers."""
+    """The page of jobs, for browsers."""
     return HTMLResponse(front_page(_service(request).views()), headers=HEADERS)
 
 
 @router.get(DOCS_PATH, include_in_schema=False)
 async def documentation(request: Request) -> Response:
-    """The API, for browsers."""
+    """The documentation of the API, for browsers."""
     return HTMLResponse(api_page(request.app.openapi()), headers=HEADERS)
 
 
@@ -151,38 +153,38 @@ async def health(request: Request) -> Response:
     },
 )
 async def metrics(request: Request) -> Response:
-    """Jobs, iterations, slots and requests, for Prometheus."""
-    shown = request.app.state.metrics
-    assert isinstance(shown, Metrics), "create_app sets them"
-    return Response(await shown.text(), headers={"content-type": CONTENT_TYPE_LATEST})
+    """Get metrics of jobs, iterations, slots and requests, for Prometheus."""
+    collected = request.app.state.metrics
+    assert isinstance(collected, Metrics), "create_app sets the metrics"
+    return Response(await collected.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
 
 def _service(request: Request) -> Service:
     service = request.app.state.service
-    assert isinstance(service, Service), "create_app sets it"
+    assert isinstance(service, Service), "create_app sets the service"
     return service
 
 
 async def _read(request: Request, table: type[_AnyTable]) -> _AnyTable:
-    """Parses the body of `request` as strictly as a plan.
+    """Parses the body of `request` as a `table`, as strictly as a plan file.
 
     Raises `InputError` for invalid values, and `HTTPException` if the body is too large or not JSON.
     """
     content = b""
-    # Counted while reading, since a request need not state its length.
+    # The size is checked while reading, since a request need not state its length.
     async for chunk in request.stream():
         content += chunk
         if len(content) > MAX_BODY_BYTES:
             raise HTTPException(413, f"body: is larger than the limit of {MAX_BODY_BYTES} bytes")
     try:
-        tables = read_json(content.decode())
+        given = read_json(content.decode())
     except RecursionError:
         raise HTTPException(400, "body: is nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise HTTPException(400, f"body: is not UTF-8 text: byte {error.start} is not") from None
+        raise HTTPException(400, f"body: is not UTF-8 text: byte {error.start} cannot be decoded") from None
     except ValueError as error:
         raise HTTPException(400, f"body: {error}") from None
-    return parse_as(table, tables, "body", "")
+    return parse_as(table, given, "body", "")
 
 
 def _json(model: BaseModel, status: int = 200) -> Response:

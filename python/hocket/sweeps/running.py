@@ -21,7 +21,7 @@ from hocket.sweeps.combinations import Refusal, Tables
 from hocket.sweeps.on_ray import on_ray
 from hocket.sweeps.processes import in_processes
 from hocket.sweeps.sweep_result import Sweep, status, status_of, table
-from hocket.sweeps.task import Answer, Outcome, Task, kept
+from hocket.sweeps.task import Answer, Outcome, Task, answer_of
 from hocket.units import shown
 
 Progress = Callable[[int, int], object]
@@ -235,7 +235,7 @@ class _Answers:
         except InputError:
             return None
         # An earlier sweep may have been interrupted during this run.
-        return kept(run) if run.manifest["status"] == "complete" else None
+        return answer_of(run) if run.manifest["status"] == "complete" else None
 
     def _keep(self, key: str, outcome: Outcome) -> None:
         if self.cache is None or not isinstance(outcome, Answer):

@@ -11,7 +11,7 @@ FINDINGS = {
         "flows: {J* median speed-up}; packets: {packets: J* median speed-up in 20 iterations} over 20 "
         "iterations, {packets: J* median speed-up in 1,000 iterations without jitter} over 1,000",
         "differs",
-        "on packets, jobs with equal timers separate too",
+        "on packets, fair jobs (equal timers) separate too",
     ),
     "H2": Finding(
         "Unfairness separates the jobs by iteration 4; fairness never does",
@@ -19,11 +19,11 @@ FINDINGS = {
         "{packets: first iteration with less than 5% overlap, unfair} on packets; fair jobs on packets: "
         "iteration {packets: first iteration with less than 5% overlap, fair}",
         "differs",
-        "on packets, jobs with equal timers separate too, but later",
+        "on packets, fair jobs (equal timers) separate too, but later",
     ),
     "H3": Finding(
-        "Unfairness speeds up all jobs of compatible groups (1.01–1.30×), and slows one elsewhere",
-        "compatibility agrees in {#group *: fully compatible} groups, slowdowns in "
+        "Unfairness speeds up all jobs of compatible groups (1.01–1.30×); in others, one slows down",
+        "same compatibility in {#group *: fully compatible} groups, same slowdowns in "
         "{#group *: unfairness slows no job}; times within {±group *: *, *}",
         "same conclusion",
     ),
@@ -39,14 +39,14 @@ FINDINGS = {
         "same conclusion",
     ),
     "H6": Finding(
-        "A unique priority for each job works as unfairness does (Table 1's times)",
-        "times within {±*group *: * with its own priority}; 8 jobs are slowed "
+        "A unique priority for each job has the same effect as unfairness (Table 1's times)",
+        "times within {±*group *: * with its own priority}; slowdown of 8 jobs: "
         "{8 jobs on 8 queues: slowdown} on 8 queues, {8 jobs on 2 queues: slowdown} on 2",
         "reproduced",
     ),
     "H7": Finding(
         "Time-shifts keep phases apart, with under 2 adjustments per minute (NSDI'24)",
-        "{mean iteration with shifts and agent} per iteration (255 alone); adjustments "
+        "{mean iteration with shifts and agent} per iteration (255 alone); adjustments/min "
         "{snapshot *, slots that last: most adjustments per minute} with slack, "
         "{snapshot *, slots an ideal iteration apart: most adjustments per minute} without",
         "same conclusion",
@@ -58,11 +58,11 @@ FINDINGS = {
         "same conclusion",
     ),
     "R3": Finding(
-        "Incast: PAUSE frames under PFC alone; TIMELY finishes last, the others together",
-        "{TIMELY: PAUSE frames} PAUSE frames under TIMELY too; {who finishes last} finishes last: "
+        "Incast: PAUSE frames only with PFC alone; TIMELY finishes last, all others together",
+        "{TIMELY: PAUSE frames} PAUSE frames with TIMELY too; {who finishes last} finishes last: "
         "{DCQCN: the last of the seven ends}, PFC alone {PFC only: the last of the seven ends}",
         "differs",
-        "DCQCN, untuned, recovers slowly; DCTCP's window alone holds its queue",
+        "untuned DCQCN recovers slowly; DCTCP's queue stays at its window",
     ),
     "R4": Finding(
         "One switch: flat queues, no PAUSE frames, equal completion times",
@@ -76,14 +76,14 @@ FINDINGS = {
         "{#2:1, *: *} queue observations agree with 2:1 uplinks, {#1:1, *: *} with 1:1; "
         "{*: who finishes last} is last",
         "differs",
-        "only 2:1 uplinks match; HPCC's headers outweigh TIMELY's cuts",
+        "only 2:1 matches; HPCC's headers cost more than TIMELY's cuts",
     ),
     "R6": Finding(
         "PFC alone is as fast as the best; TIMELY is worst; 2D clearly beats 1D",
-        "true of PFC in {#*: PFC only takes as long as the best, or is the best}, of TIMELY in "
-        "{#*: who finishes last}, of 2D in {#*: 2D is clearly faster than 1D}",
+        "true for PFC in {#*: PFC only takes as long as the best, or is the best}, for TIMELY in "
+        "{#*: who finishes last}, for 2D in {#*: 2D is clearly faster than 1D}",
         "differs",
-        "HPCC (headers) or DCQCN (untuned) is last, not TIMELY",
+        "HPCC (larger headers) or DCQCN (untuned) is last, not TIMELY",
     ),
     "R7": Finding(
         "DLRM: policies less than 4% apart, HPCC worst; 2D much better than 1D",
@@ -92,23 +92,23 @@ FINDINGS = {
         "12 to 17% apart; the paper's compute times are unpublished",
     ),
     "R8": Finding(
-        "Windows set once from the pattern could replace PFC (proposed, no numbers)",
+        "Windows set once from the traffic pattern could replace PFC (proposed, no numbers)",
         "{*: PAUSE frames} PAUSE frames; single jobs within {±*: iteration} of PFC alone, All-Reduce beside "
         "DLRM {±DLRM + All-Reduce: iteration of All-Reduce} slower",
         "same conclusion",
     ),
     "C1": Finding(
-        "One phase (data), three peaks and one (pipeline), 25 Gbps (tensor), six phases (hybrid)",
+        "Data: one phase; pipeline: three small peaks, one large; tensor: 25 Gbps; hybrid: six phases",
         "{GPT-1 (data): stretches of traffic per iteration} phase, "
-        "{GPT-2 (pipeline): small peaks beside the large one} peaks and one, "
+        "{GPT-2 (pipeline): small peaks beside the large one} small peaks, "
         "{GPT-3 (tensor): rate forward and backward}, {GPT-3 (hybrid): phases by purpose} phases "
         "({GPT-3 (hybrid): phases that the port's counter tells apart} visible at the port)",
         "same conclusion",
     ),
     "C2": Finding(
-        "A shift of 120 ms makes 90th percentile iterations 1.26× faster",
-        "{j*: 90th percentile, gain by shift of 120 ms} by that shift, "
-        "{j*: 90th percentile, gain by our shift} by our {shift of j2}",
+        "A shift of 120 ms makes iterations 1.26× faster at the 90th percentile",
+        "{j*: 90th percentile, gain by shift of 120 ms} with that shift, "
+        "{j*: 90th percentile, gain by our shift} with ours of {shift of j2}",
         "same conclusion",
     ),
     "C3": Finding(
@@ -119,7 +119,7 @@ FINDINGS = {
     "C4": Finding(
         "One time-shift per job keeps each link's shifts; looped graphs are discarded",
         "{#l*: *} shifts and scores kept, {#a loop whose shifts do not close} loop discarded; "
-        "{shift of j3 against j1} across two links",
+        "shift across two links: {shift of j3 against j1}",
         "reproduced",
     ),
     "C9": Finding(
@@ -146,7 +146,7 @@ FINDINGS = {
         "few jobs share links; slowdowns are only {Themis: slowdown} and {Pollux: slowdown}",
     ),
     "C15": Finding(
-        "1.5× and 2.2× over Themis, 1.6× and 2.5× over Pollux; DLRM's marks 27× fewer",
+        "1.5×, 2.2× (99th percentile) over Themis, 1.6×, 2.5× over Pollux; DLRM's marks 27× fewer",
         "{Themis ÷ Th+CASSINI: mean iteration} and {Themis ÷ Th+CASSINI: 99th percentile of iterations} over "
         "Themis, {Pollux ÷ Po+CASSINI: mean iteration} and "
         "{Pollux ÷ Po+CASSINI: 99th percentile of iterations} over Pollux; DLRM's marks: "
@@ -155,7 +155,7 @@ FINDINGS = {
         "Themis packs racks (slowdown {Themis: slowdown}); Pollux gives DLRM one worker",
     ),
     "C16": Finding(
-        "Model parallel: 1.2× and 1.6× over Themis; ECN marks 29× fewer",
+        "Model parallel: 1.2×, 1.6× (99th percentile) over Themis; ECN marks 29× fewer",
         "{Themis ÷ Th+CASSINI: mean iteration} and {Themis ÷ Th+CASSINI: 99th percentile of iterations}; "
         "Themis has {all models: ECN marks, Themis ÷ Th+CASSINI} the marks of Th+CASSINI",
         "differs",
@@ -184,12 +184,12 @@ FINDINGS = {
     ),
     "C20": Finding(
         "ResNet50 has fewer ECN marks than other models",
-        "fewer than their mean under {#*: ResNet50 against the mean of the other models} schedulers",
+        "fewer than the others' mean under {#*: ResNet50 against the mean of the other models} schedulers",
         "reproduced",
     ),
     "C21": Finding(
         "A few iterations of port counters give each job's traffic (no numbers)",
-        "{profiles that are sure} of 59 profiles are sure; their periods within "
+        "{profiles that are sure} of 59 profiles are confident; their periods within "
         "{period, the largest error of a sure profile}, Up times within "
         "{Up time, the largest error of a sure profile}",
         "same conclusion",
@@ -213,7 +213,7 @@ FINDINGS = {
         "packets ÷ model: {marks on packets ÷ the model's, median} in the median; single jobs differ by up "
         "to {±snapshot *, *, marks per iteration}",
         "differs",
-        "the model shares marks by bytes and stretches no phase",
+        "the model divides marks by bytes and lengthens no phase",
     ),
     "LIVE": Finding(
         "Real training jobs iterate as the flow engine predicts",
@@ -221,7 +221,7 @@ FINDINGS = {
         "{compatible, shifts: gain over no shifts in the last half} for compatible jobs, "
         "{incompatible, shifts: gain over no shifts in the last half} for incompatible ones",
         "differs",
-        "adaptive increase, and shifts of incompatible jobs, gain less live",
+        "adaptive increase, and shifting incompatible jobs, gain less than predicted",
     ),
 }
 """The finding of each target, by its id."""

@@ -1,4 +1,4 @@
-//! Properties of every run: bytes are conserved, runs are deterministic, and names and order have no effect.
+//! Properties of every run: bytes are conserved, runs are deterministic, and the order of jobs has no effect.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use crate::common::{column_ps, column_str, column_u64, job_of, run_all, up};
 
 pub(crate) const ITERATIONS: u64 = 5;
 
+/// Three switches in a chain: links 0 and 1 of 50 Gbps, links 2 and 3 of 70 Gbps.
 pub(crate) fn fabric() -> Fabric {
     let node = |name: &str| Node { name: name.to_owned(), kind: NodeKind::Switch };
     let cable = |a, b, gbps| Cable {
@@ -28,7 +29,7 @@ pub(crate) fn fabric() -> Fabric {
 
 pub(crate) fn scenario(jobs: Vec<Job>) -> Scenario {
     let stop = Stop { iterations: Some(ITERATIONS), until: None };
-    Scenario::new(fabric(), jobs, 2, 7, stop).expect("the strategy gives valid jobs")
+    Scenario::new(fabric(), jobs, 2, 7, stop).expect("the jobs are valid")
 }
 
 fn simulate(jobs: Vec<Job>) -> FlowOutcome {
@@ -36,8 +37,8 @@ fn simulate(jobs: Vec<Job>) -> FlowOutcome {
 }
 
 fn share() -> impl Strategy<Value = Share> {
-    let weight =
-        (1_u32..5).prop_map(|weight| Weight::new(f64::from(weight)).expect("1 to 4 are weights"));
+    let weight = (1_u32..5)
+        .prop_map(|weight| Weight::new(f64::from(weight)).expect("1 to 4 are valid weights"));
     (0..3, weight).prop_map(|(kind, weight)| match kind {
         0 => Share::Fair,
         1 => Share::Weighted(weight),
@@ -46,7 +47,7 @@ fn share() -> impl Strategy<Value = Share> {
 }
 
 fn any_job() -> impl Strategy<Value = Job> {
-    // Whole milliseconds and gigabits per second: every phase is a whole number of bytes.
+    // Times are whole milliseconds and rates whole Gbps, so that every phase sends a whole number of bytes.
     let phases = prop::collection::vec((0_u64..40, 1_u64..60, 1_u64..60), 1..4);
     let crossings = prop::collection::btree_map(0_u32..4, 1_u32..3, 0..4);
     (phases, 0_u64..50, crossings, share(), 0_u8..3, 0_u64..300).prop_map(
@@ -73,26 +74,31 @@ pub(crate) fn any_jobs() -> impl Strategy<Value = Vec<Job>> {
     prop::collection::vec(any_job(), 1..5).prop_map(named)
 }
 
+/// `jobs` with distinct names.
 fn named(jobs: Vec<Job>) -> Vec<Job> {
-    let numbered = jobs.into_iter().enumerate();
-    numbered.map(|(index, job)| Job { name: format!("job{index}"), ..job }).collect()
+    jobs.into_iter()
+        .enumerate()
+        .map(|(index, job)| Job { name: format!("job{index}"), ..job })
+        .collect()
 }
 
+/// A job of one phase, whose times, rate and weight may be close to their limits.
 fn extreme_job() -> impl Strategy<Value = Job> {
-    let magnitude = || (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
-    let phase = (magnitude(), magnitude(), magnitude(), 1_u64..=MAX_RATE.as_bps());
+    // Small and large numbers are equally likely.
+    let any_ps = || (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
+    let phase = (any_ps(), any_ps(), any_ps(), 1_u64..=MAX_RATE.as_bps());
     let share = (0.02..1_000.0_f64).prop_map(|weight| {
-        Share::Adaptive(Weight::new(weight).expect("the range lies within the limits"))
+        Share::Adaptive(Weight::new(weight).expect("the range lies within the limits of a weight"))
     });
-    let policy = (0.0..=1.0_f64, magnitude(), magnitude(), magnitude(), 1_u32..=1 << 16);
-    (phase, share, policy).prop_filter_map("the phase fits", |(phase, share, policy)| {
+    let others = (0.0..=1.0_f64, any_ps(), any_ps(), any_ps(), 1_u32..=1 << 16);
+    (phase, share, others).prop_filter_map("the profile is valid", |(phase, share, others)| {
         let (start, duration, tail, bps) = phase;
-        let (jitter, arrival, time_shift, clock_error, flows) = policy;
+        let (jitter, arrival, time_shift, clock_error, flows) = others;
         let start = Duration::from_ps(start);
         let duration = Duration::from_ps(duration);
-        let end = start.checked_add(duration)?.checked_add(Duration::from_ps(tail))?;
+        let period = start.checked_add(duration)?.checked_add(Duration::from_ps(tail))?;
         let phase = Phase { start, duration, rate: Rate::from_bps(bps) };
-        let profile = Profile::new(end, vec![phase]).ok()?;
+        let profile = Profile::new(period, vec![phase]).ok()?;
         let crossings = vec![Crossing { link: LinkId::new(0), flows }];
         Some(Job {
             share,
@@ -106,7 +112,7 @@ fn extreme_job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// Start and end of each job's iterations.
+/// By job: the start and end of each iteration, in picoseconds.
 fn spans(outcome: &FlowOutcome) -> BTreeMap<String, Vec<(u64, u64)>> {
     let iterations = &outcome.tables.iterations;
     let mut spans: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -133,8 +139,8 @@ proptest! {
             for job in &jobs {
                 let periodic = job.periodic().expect("all jobs are periodic");
                 let crossing = periodic.crossings.iter().find(|each| each.link == LinkId::new(link));
-                let per_flow = periodic.profile.bytes_per_iteration().get() * ITERATIONS;
-                expected.extend(crossing.map(|each| per_flow * u64::from(each.flows)));
+                let bytes_per_flow = periodic.profile.bytes_per_iteration().get() * ITERATIONS;
+                expected.extend(crossing.map(|each| bytes_per_flow * u64::from(each.flows)));
             }
         }
         prop_assert_eq!(column_u64(&outcome.tables.links, "bytes"), expected);
@@ -150,20 +156,20 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_jobs_changes_nothing(jobs in any_jobs(), turn in 0_usize..4) {
-        let mut turned = jobs.clone();
-        turned.rotate_left(turn % jobs.len());
-        prop_assert_eq!(spans(&simulate(jobs)), spans(&simulate(turned)));
+    fn the_order_of_jobs_changes_nothing(jobs in any_jobs(), places in 0_usize..4) {
+        let mut rotated = jobs.clone();
+        rotated.rotate_left(places % jobs.len());
+        prop_assert_eq!(spans(&simulate(jobs)), spans(&simulate(rotated)));
     }
 
     #[test]
-    fn no_iteration_is_shorter_than_on_an_idle_network_and_alone_it_is_exact(jobs in any_jobs()) {
+    fn iterations_last_at_least_the_period_and_exactly_that_without_links(jobs in any_jobs()) {
         let together = spans(&simulate(jobs.clone()));
         for job in jobs {
             let period_ps = profiles([&job]).next().expect("one job").period().as_ps();
             prop_assert!(together[&job.name].iter().all(|(start, end)| end - start >= period_ps));
-            let alone = spans(&simulate(vec![job.clone().crossing(Vec::new())]));
-            prop_assert!(alone[&job.name].iter().all(|(start, end)| end - start == period_ps));
+            let local = spans(&simulate(vec![job.clone().crossing(Vec::new())]));
+            prop_assert!(local[&job.name].iter().all(|(start, end)| end - start == period_ps));
         }
     }
 
@@ -183,12 +189,12 @@ proptest! {
     }
 
     #[test]
-    fn a_scenario_at_the_limits_runs_or_says_why_not(
+    fn an_extreme_scenario_runs_to_its_end_or_stalls_or_takes_too_long(
         jobs in prop::collection::vec(extreme_job(), 1..4),
         bps in 1_u64..=MAX_RATE.as_bps(),
-        shift in 0_u32..50,
+        bits_fewer in 0_u32..50,
     ) {
-        let rate = Rate::from_bps((bps >> shift).max(1));
+        let rate = Rate::from_bps((bps >> bits_fewer).max(1));
         let fabric = Fabric::one_link(rate, Duration::ZERO).expect("the rate is above zero");
         let stop = Stop { iterations: Some(3), until: None };
         if let Ok(scenario) = Scenario::new(fabric, named(jobs), 1, 3, stop) {

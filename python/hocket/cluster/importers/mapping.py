@@ -215,8 +215,8 @@ class _Mapping:
             arrival_ps=arrival_ps,
             iterations=iterations,
             # Hocket: these clusters gave jobs the GPUs requested, and the traces name no larger number.
-            fewest=1,
-            most=record.gpus,
+            min_workers=1,
+            max_workers=record.gpus,
         )
 
     def _misfit(self, record: Record, arrival_ps: int) -> str | None:
