@@ -46,6 +46,7 @@ MODEL: dict[str, Any] = {
 }
 RUN: Any = {
     "priority_queues": 1,
+    "goodput": (),
     "seed": 0,
     "iterations": 1,
     "until_ps": None,

@@ -98,7 +98,7 @@ def test_a_result_is_one_line(trace: Trace, cluster_run: Run, profile: JobProfil
             "<Run of 'snapshot' under themis+cassini on the flow engine: "
             "complete, 3 jobs, 3,000 iterations, 8 tables>",
         ),
-        (trace, "<Trace 'snapshot': 3 jobs on 6 GPUs, until all are done, seed 1>"),
+        (trace, "<Trace 'snapshot': 3 jobs on 8 GPUs, until all are done, seed 1>"),
         (
             profile,
             "<JobProfile of 'two-phases': period 198.26 ms, 2 Up phases, confidence 0.89, "

@@ -26,6 +26,7 @@ from hocket_reproduce.targets.setting import (
     JITTER,
     SNAPSHOTS,
     Tables,
+    across_one_link,
 )
 from hocket_reproduce.targets.target import Progress, Reproduction, Row
 
@@ -42,24 +43,20 @@ _NO_AGENT = ConfiguredScheduler("Th+CASSINI without agents", "themis+cassini", {
 def snapshot_trace(number: int, jitter: float = JITTER) -> Tables:
     """A snapshot of Table 2 as a trace: the ring of each job crosses one link once in each direction."""
     workers = [calibrated_workers(model, batch_size) for _, model, batch_size in SNAPSHOTS[number]]
-    # One worker of each job is on the right, all others on the left.
-    left = sum(workers) - len(workers)
-    jobs: list[Tables] = []
-    for place, ((name, model, batch_size), count) in enumerate(zip(SNAPSHOTS[number], workers, strict=True)):
-        first = sum(workers[:place]) - place
-        jobs.append(
-            {
-                "name": name,
-                "model": model,
-                "batch_size": batch_size,
-                "workers": count,
-                "min_workers": count,
-                "iterations": ITERATIONS,
-                "placement": [f"s{server}" for server in (*range(first, first + count - 1), left + place)],
-            }
-        )
-    sides = {"left": left, "right": len(workers), "nic": CAPACITY, "bottleneck": CAPACITY}
-    return {"fabric": {"dumbbell": sides}, "cluster": {"jitter": jitter}, "jobs": jobs}
+    fabric, hosts = across_one_link(workers)
+    jobs = [
+        {
+            "name": name,
+            "model": model,
+            "batch_size": batch_size,
+            "workers": len(placement),
+            "min_workers": len(placement),
+            "iterations": ITERATIONS,
+            "placement": placement,
+        }
+        for (name, model, batch_size), placement in zip(SNAPSHOTS[number], hosts, strict=True)
+    ]
+    return {"fabric": fabric, "cluster": {"jitter": jitter}, "jobs": jobs}
 
 
 def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:

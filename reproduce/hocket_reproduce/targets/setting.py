@@ -54,6 +54,19 @@ def snapshot(number: int) -> list[Tables]:
     return [workload(*job) for job in SNAPSHOTS[number]]
 
 
+def across_one_link(workers: Sequence[int]) -> tuple[Tables, list[list[str]]]:
+    """A dumbbell fabric for jobs with these numbers of workers, and the hosts of each: one worker is on the
+    right, the others are on the left, so the ring of a job crosses the link once in each direction.
+    """
+    left = sum(workers) - len(workers)
+    firsts = (sum(workers[:place]) - place for place in range(len(workers)))
+    hosts = [
+        [f"s{host}" for host in (*range(first, first + count - 1), left + place)]
+        for place, (first, count) in enumerate(zip(firsts, workers, strict=True))
+    ]
+    return {"dumbbell": {"left": left, "right": len(workers), "nic": NIC, "bottleneck": CAPACITY}}, hosts
+
+
 def link_plan(
     name: str,
     jobs: Sequence[Tables],

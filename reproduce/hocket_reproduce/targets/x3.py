@@ -25,6 +25,7 @@ from hocket_reproduce.targets.setting import (
     SEED,
     SNAPSHOTS,
     Tables,
+    across_one_link,
     in_time,
     link_plan,
     shifted,
@@ -196,17 +197,16 @@ def cases() -> Iterator[Case]:
         (["s1", "s5"], ["s0", "s11"], ["s9", "s20"]),
         strict=True,
     )
-    three = [{**job, "placement": hosts} for job, hosts in placed]
+    three = [{**job, "workers": len(hosts), "placement": hosts} for job, hosts in placed]
     yield Case("testbed, one of three meets two", {"testbed": "cassini"}, three, _EDGES)
     full = [_job(name, "25 Gbps", 0.15, 0.05) for name in ("first", "second")]
     yield Case("25 and 25 Gbps", *_on_a_dumbbell(full), _FULL)
 
 
 def _on_a_dumbbell(jobs: Sequence[Tables]) -> tuple[Tables, list[Tables]]:
-    """A dumbbell fabric, and the jobs with one worker on either side of its bottleneck."""
-    sides = {"left": len(jobs), "right": len(jobs), "nic": CAPACITY, "bottleneck": CAPACITY}
-    placed = [{**job, "placement": [f"s{place}", f"s{place + len(jobs)}"]} for place, job in enumerate(jobs)]
-    return {"dumbbell": sides}, placed
+    """A dumbbell fabric, and the jobs with workers on either side of its bottleneck."""
+    fabric, hosts = across_one_link([job.get("workers", 2) for job in jobs])
+    return fabric, [{**job, "placement": placement} for job, placement in zip(jobs, hosts, strict=True)]
 
 
 def modelled(case: Case) -> dict[str, float]:
