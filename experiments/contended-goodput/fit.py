@@ -4,22 +4,18 @@ Prints the fractions for two jobs and for three, and by how much the times of bo
 with them.
 """
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import mean
 from typing import NamedTuple
 
-import hocket
 from hocket_reproduce.targets import c17, h3
-from hocket_reproduce.targets.measure import by_job
+from hocket_reproduce.targets.measure import mean_over_starts
 from hocket_reproduce.targets.setting import JITTER, Tables, each_with, link_plan, snapshot, workload
 
 # Enough for means to settle within half a percent; the reproductions themselves run 1,000.
 _ITERATIONS = 200
-
-# The number of relative starts of each further job over its period: with three jobs, all combinations.
-_STARTS = {2: 8, 3: 4}
 
 # The sums of errors change by less than a hundredth from one to the next.
 _FRACTIONS = [hundredths / 100 for hundredths in range(50, 101)]
@@ -36,30 +32,11 @@ class Sharing(NamedTuple):
 
     def errors(self, goodput: Sequence[float]) -> list[float]:
         """Logarithms of our times ÷ the paper's, by job; ours are means over relative starts."""
-        runs = [self._times_s(jobs, goodput) for jobs in self._started_apart()]
-        return [
-            math.log(1000 * mean(run[job] for run in runs) / published_ms)
-            for job, published_ms in self.published_ms.items()
-        ]
-
-    def _started_apart(self) -> Iterator[list[Tables]]:
-        # Neither paper says when the jobs of its table start, and where periods are equal it matters.
-        steps = _STARTS[len(self.jobs)]
-        plan = hocket.parse_plan(link_plan(self.title, self.jobs))
-        periods_ps = [plan.profiles_of(job)[0].period_ps for job in plan.jobs]
-        for fractions in itertools.product(range(steps), repeat=len(self.jobs) - 1):
-            arrivals_ps = (
-                period_ps * step // steps for period_ps, step in zip(periods_ps, (0, *fractions), strict=True)
-            )
-            yield [
-                {**job, "arrival": f"{at_ps} ps"} for job, at_ps in zip(self.jobs, arrivals_ps, strict=True)
-            ]
-
-    def _times_s(self, jobs: Sequence[Tables], goodput: Sequence[float]) -> Mapping[str, float]:
-        plan = link_plan(self.title, each_with(jobs, jitter=JITTER), iterations=_ITERATIONS)
-        if goodput:
-            plan["link"]["contended_goodput"] = list(goodput)
-        return by_job(hocket.simulate(plan), self.column)
+        jobs = each_with(self.jobs, jitter=JITTER)
+        lossy = list(goodput) if goodput else None
+        plan = partial(link_plan, self.title, iterations=_ITERATIONS, contended_goodput=lossy)
+        ours_s = mean_over_starts(jobs, plan, self.column)
+        return [math.log(1000 * ours_s[job] / ms) for job, ms in self.published_ms.items()]
 
 
 def sharings() -> list[Sharing]:

@@ -1,18 +1,50 @@
-"""Quantities that reproductions derive from the tables of a run."""
+"""Quantities that reproductions derive from the tables of a run, or of several at different starts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from statistics import mean
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hocket.engines.run import simulate
+from hocket.plan import parse_plan
 from hocket.results import Run
+from hocket_reproduce.targets.setting import Tables, link_plan
 
 PS_PER_S = 10**12
+
+# The number of relative starts of each further job, evenly over its period: with three jobs, 16 combinations.
+_STARTS = {2: 8, 3: 4}
 
 
 def by_job(run: Run, column: str) -> dict[str, float]:
     """A column of the run's `jobs` table, by job."""
     table = run.tables["jobs"]
     return dict(zip(table["job"].to_list(), table[column].to_list(), strict=True))
+
+
+def mean_over_starts(
+    jobs: Sequence[Tables], plan: Callable[[list[Tables]], Tables], column: str
+) -> dict[str, float]:
+    """The mean of a column of the `jobs` table over relative starts of two or three jobs, by job.
+
+    No paper says when jobs that share a link start, and where their periods are equal it matters.
+    """
+    runs = [by_job(simulate(plan(started)), column) for started in _started_apart(jobs)]
+    return {job: mean(run[job] for run in runs) for job in runs[0]}
+
+
+def _started_apart(jobs: Sequence[Tables]) -> Iterator[list[Tables]]:
+    steps = _STARTS[len(jobs)]
+    checked = parse_plan(link_plan("starts", jobs))
+    periods_ps = [checked.profiles_of(job)[0].period_ps for job in checked.jobs]
+    for further in product(range(steps), repeat=len(jobs) - 1):
+        starts_ps = (
+            period_ps * step // steps for period_ps, step in zip(periods_ps, (0, *further), strict=True)
+        )
+        yield [{**job, "arrival": f"{start_ps} ps"} for job, start_ps in zip(jobs, starts_ps, strict=True)]
 
 
 def iteration_times_s(run: Run, job: str) -> npt.NDArray[np.float64]:

@@ -75,8 +75,10 @@ def link_plan(
     iterations: int = ITERATIONS,
     rates_until: str = "0 s",
     priority_queues: int = 8,
+    contended_goodput: object = None,
 ) -> Tables:
     """A plan of `jobs` on one link; rates are recorded until `rates_until`."""
+    lossy = {} if contended_goodput is None else {"contended_goodput": contended_goodput}
     return {
         "name": name,
         "seed": SEED,
@@ -84,6 +86,7 @@ def link_plan(
             "capacity": capacity,
             "precision_deg": PRECISION_DEG,
             "priority_queues": priority_queues,
+            **lossy,
         },
         "run": {"iterations": iterations, "record_rates_until": rates_until},
         "jobs": list(jobs),
