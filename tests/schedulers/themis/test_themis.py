@@ -219,6 +219,34 @@ def test_a_winner_avoids_gpus_that_others_may_reclaim(
     assert placed(ask(state, workers="requested")) == {"a": (0, 1), "b": (2, 3)}
 
 
+def test_drawn_places_lie_anywhere_in_the_region_that_a_job_won(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    cluster = make_cluster(6, 4, 1)
+    # S of BERT is the same at every distance, that of VGG16 is worse beyond a rack.
+    anywhere = make_state(0, cluster, make_job("a", requested=3, model=("BERT", 8)))
+    one_rack = make_state(0, cluster, make_job("a", requested=3))
+    assert placed(ask(anywhere))["a"] == placed(ask(one_rack))["a"] == (0, 1, 2)
+    drawn = [placed(ask(anywhere, seed, placement="drawn"))["a"] for seed in range(20)]
+    assert len(set(drawn)) > 10
+    assert any(len({gpu // 4 for gpu in gpus}) == 3 for gpus in drawn)
+    inside = [placed(ask(one_rack, seed, placement="drawn"))["a"] for seed in range(20)]
+    assert len(set(inside)) == 4, "three of the four servers of the rack"
+    assert all(len(gpus) == 3 and len({gpu // 4 for gpu in gpus}) == 1 for gpus in inside)
+
+
+def test_a_job_whose_places_are_drawn_keeps_those_that_it_had(
+    make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
+) -> None:
+    cluster = make_cluster(6, 4, 1)
+    job = make_job("a", (5, 23), requested=4, sizes=(2, 4), model=("BERT", 8))
+    for seed in range(10):
+        state = make_state(0, cluster, job)
+        gpus = placed(ask(state, seed, placement="drawn", restart_cost="0 s"))["a"]
+        assert len(gpus) == 4
+        assert {5, 23} < set(gpus)
+
+
 def test_a_job_runs_on_its_sizes_or_not_at_all(
     make_cluster: MakeCluster, make_job: MakeJob, make_state: MakeState
 ) -> None:

@@ -21,12 +21,13 @@ class Themis:
     """A `Scheduler` that auctions all free GPUs and those whose lease has ended, at each call."""
 
     def __init__(self, options: ThemisOptions, seed: int) -> None:
-        """`seed` determines the order of equally unfair jobs, and the drawn candidates."""
+        """`seed` determines the order of equally unfair jobs, drawn places and drawn candidates."""
         self._options = options
         # Separate streams, so that ties are resolved equally with and without CASSINI, which requests more
         # candidates.
         self._ties = Random(f"themis ties {seed}")
         self._draws = Random(f"themis candidates {seed}")
+        self._places = Random(f"themis places {seed}") if options.placement == "drawn" else None
         self._competition = Competition()
         self._auctioned_ps: dict[int, int] = {}
         self._regions: Regions | None = None
@@ -45,7 +46,7 @@ class Themis:
         regions = self._regions_of(state.cluster)
         ranked = self._worst_first([self._bidder(state, each, regions, expired) for each in state.jobs])
         # A job can bid for all GPUs that it ran on, in place, so other wins avoid GPUs whose lease expired.
-        offer = Offer(regions, auctioned, claimed=frozenset(expired))
+        offer = Offer(regions, auctioned, claimed=frozenset(expired), draws=self._places)
         auction = hold_auction(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
         self._auctioned_ps |= dict.fromkeys(auctioned, state.now_ps)
         ends_ps |= dict.fromkeys(auctioned, state.now_ps + self._options.lease_ps)

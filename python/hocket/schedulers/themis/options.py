@@ -49,6 +49,13 @@ class ThemisOptions(Table):
     submitted with.
     """
 
+    placement: Literal["packed", "drawn"] = default(
+        "packed", "Hocket: NSDI'20 places no GPUs within the region that a job won, as all have the same S"
+    )
+    """The GPUs that a winner gets within the region that it won, besides those that it had: `packed` into few
+    racks and servers, or `drawn` by the seed.
+    """
+
     exchange: Literal["restarting", "auctioned"] = default(
         "restarting",
         "NSDI'24 §4.2 decouples the number of workers from their placement; Hocket: for jobs that restart",

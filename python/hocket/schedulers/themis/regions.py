@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from random import Random
 
 from hocket.schedulers.state import Cluster, Gpus, Span
 
@@ -64,9 +65,17 @@ class Regions:
 class Offer:
     """GPUs that nobody holds; `claimed` are those that a job had until now and may want back."""
 
-    def __init__(self, regions: Regions, gpus: Iterable[int], claimed: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        regions: Regions,
+        gpus: Iterable[int],
+        claimed: frozenset[int] = frozenset(),
+        draws: Random | None = None,
+    ) -> None:
+        """With `draws`, GPUs are picked at random."""
         self.regions = regions
         self.claimed = claimed
+        self._draws = draws
         self.counts = [0] * (regions.whole + 1)
         """By region: the number of GPUs on offer in it."""
         self.unclaimed = [0] * (regions.whole + 1)
@@ -111,8 +120,12 @@ class Offer:
         those in which it holds some; those that have enough without GPUs that other jobs may reclaim; those
         that have enough; of these, the one with the fewest, so that others stay whole. If none has enough,
         the one with the most comes first, so that the job is spread over few. Ties go to the lowest number.
+
+        With random draws, only its former GPUs come first, and those that other jobs may reclaim last.
         """
         assert needed <= self.counts[region], "a region must have the GPUs that are picked in it"
+        if self._draws is not None:
+            return self._drawn(self._draws, needed, region, former)
         near = [self._by_region(gpu for gpu in former if gpu in self), self._by_region(held)]
         picked: list[int] = []
         racks = self._racks(region)
@@ -126,6 +139,14 @@ class Offer:
                 )
                 picked += gpus[: needed - len(picked)]
         return tuple(sorted(picked))
+
+    def _drawn(self, draws: Random, needed: int, region: int, former: frozenset[int]) -> Gpus:
+        # Sorted, because the draw must not depend on the order of a set.
+        gpus = sorted(gpu for server in self._gpus for gpu in server if region in self.regions.of(gpu))
+        draws.shuffle(gpus)
+        # The sort is stable, so GPUs of one kind stay shuffled.
+        gpus.sort(key=lambda gpu: (gpu not in former, gpu in self.claimed))
+        return tuple(sorted(gpus[:needed]))
 
     def _take_best(self, places: list[int], needed: int, near: list[Counter[int]]) -> int:
         """Remove the best region from `places` and return it, in the order that `pick` describes.
