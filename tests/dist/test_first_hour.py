@@ -191,7 +191,7 @@ TASKS = [
     ),
     Task(
         "see the load that a trace puts on a cluster",
-        [CLUSTER, Typed("hocket trace cluster.toml", ["45 jobs on 24 GPUs", "GPU demand"])],
+        [CLUSTER, Typed("hocket trace cluster.toml", ["46 jobs on 24 GPUs", "GPU demand"])],
     ),
     Task(
         "know what CASSINI wins on a trace, and why it decided so",
@@ -199,7 +199,7 @@ TASKS = [
             CLUSTER,
             Typed(
                 "hocket cluster cluster.toml --scheduler themis --scheduler themis+cassini --figure cluster.png",
-                ["themis+cassini  45 of 45"],
+                ["themis+cassini  46 of 46"],
                 leaves=["cluster.png"],
             ),
             Typed("hocket explain hocket-runs/cluster-themis+cassini", ["trigger"]),
@@ -237,7 +237,7 @@ TASKS = [
         [
             CLUSTER,
             Typed(
-                "hocket cluster cluster.toml --scheduler first_fit.py:FirstFit+cassini", ["FirstFit+cassini  45 of 45"]
+                "hocket cluster cluster.toml --scheduler first_fit.py:FirstFit+cassini", ["FirstFit+cassini  46 of 46"]
             ),
         ],
         brings=["examples/cluster/first_fit.py"],

@@ -47,8 +47,9 @@ def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None
 def test_cassini_chooses_a_placement_in_which_dlrm_shares_no_link(mixed: Outcomes) -> None:
     (themis,), (with_cassini,) = mixed[THEMIS.name], mixed[TH_CASSINI.name]
     assert themis.marks("DLRM") > 1_000
-    assert with_cassini.marks() == 0
-    assert with_cassini.slowdown < 1.001 < themis.slowdown
+    assert with_cassini.marks("DLRM") == 0
+    assert with_cassini.marks() < themis.marks() / 2
+    assert 1 <= with_cassini.slowdown < themis.slowdown
 
 
 def test_resnet50_has_fewer_marks_than_the_other_models(mixed: Outcomes) -> None:

@@ -8,7 +8,9 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.scheduler_comparison import scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
+    DRAWN,
     IDEAL,
+    PACKED,
     RANDOM,
     RANDOM_CASSINI,
     RANDOM_FABRIC,
@@ -61,6 +63,7 @@ TWO_GPUS: Tables = {
     "fabric": _servers(3, 2),
     "cluster": {"gpus_per_host": 2},
     "until": "20 min",
+    **DRAWN,
     "dynamic": {
         # Work for 20 min alone, in a run of 20 min: no job departs before the end.
         "run_time": ["20 min", "20 min"],
@@ -75,6 +78,7 @@ _FIXED: Tables = {"max_workers": 3}
 _TOGETHER: Tables = {"running": _of_three("XLM", "ResNet50"), "arriving": _of_three("DLRM", "VGG16")}
 
 SENSITIVITIES: Sensitivities = {
+    "packed places": (PACKED, (THEMIS, TH_CASSINI)),
     "three workers each throughout": ({"dynamic": _FIXED}, (THEMIS, TH_CASSINI)),
     "no VGG16": (
         {"dynamic": {**_FIXED, "running": _of_three("XLM", "ResNet50")}},

@@ -58,6 +58,12 @@ def overlaid(tables: Tables, changes: Tables) -> Tables:
     return {**tables, **changed}
 
 
+DRAWN: Tables = {"themis": {"placement": "drawn"}}
+"""Winners of Themis anywhere in the region that they won: NSDI'20 knows no distances within it, and NSDI'24
+§4.1 calls the placements of jobs frequently fragmented."""
+PACKED: Tables = {"themis": {"placement": "packed"}}
+"""Winners of Themis in as few racks and servers of their region as possible."""
+
 _PAPER: Tables = {"cassini": {"aggregate": "mean", "loops": "discard"}}
 """NSDI'24 Algorithm 2: the mean over shared links, and no loops (lines 24 and 15)."""
 _FABRIC: Tables = {"cassini": {"aggregate": "fabric", "loops": "solve"}}

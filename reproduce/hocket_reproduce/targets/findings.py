@@ -135,7 +135,7 @@ FINDINGS = {
         "Themis, {Pollux ÷ Po+CASSINI: mean iteration} and "
         "{Pollux ÷ Po+CASSINI: 99th percentile of iterations} over Pollux",
         "differs",
-        "few jobs share links; slowdowns are only {Themis: slowdown} and {Pollux: slowdown}",
+        "slowdowns of {Themis: slowdown} and {Pollux: slowdown} leave less to gain",
     ),
     "C14": Finding(
         "Model parallel: iterations 1.2× faster on average, 1.6× at the 99th percentile",
@@ -143,7 +143,7 @@ FINDINGS = {
         "Themis, {Pollux ÷ Po+CASSINI: mean iteration} and "
         "{Pollux ÷ Po+CASSINI: 99th percentile of iterations} over Pollux",
         "differs",
-        "few jobs share links; slowdowns are only {Themis: slowdown} and {Pollux: slowdown}",
+        "slowdowns of {Themis: slowdown} and {Pollux: slowdown} leave less to gain",
     ),
     "C15": Finding(
         "1.5×, 2.2× (99th percentile) over Themis, 1.6×, 2.5× over Pollux; DLRM's marks 27× fewer",
@@ -152,14 +152,14 @@ FINDINGS = {
         "{Pollux ÷ Po+CASSINI: 99th percentile of iterations} over Pollux; DLRM's marks: "
         "{DLRM: ECN marks, Themis ÷ Th+CASSINI}",
         "differs",
-        "Themis packs racks (slowdown {Themis: slowdown}); Pollux gives DLRM one worker",
+        "little contention (Themis: slowdown {Themis: slowdown}); Pollux gives DLRM one worker",
     ),
     "C16": Finding(
         "Model parallel: 1.2×, 1.6× (99th percentile) over Themis; ECN marks 29× fewer",
         "{Themis ÷ Th+CASSINI: mean iteration} and {Themis ÷ Th+CASSINI: 99th percentile of iterations}; "
         "Themis has {all models: ECN marks, Themis ÷ Th+CASSINI} the marks of Th+CASSINI",
         "differs",
-        "little contention; Themis alone has a slowdown of {Themis: slowdown}",
+        "smaller gains, as Themis alone has a slowdown of {Themis: slowdown}",
     ),
     "C17": Finding(
         "Scores 1.0, 1.0, 0.9, 0.8, 0.6; shifts shorten communication, from 205 to 138 ms",
