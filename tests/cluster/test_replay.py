@@ -12,7 +12,7 @@ from hocket import InputError, Run, load_plan
 from hocket import simulate as simulate_plan
 from hocket.cluster.replay import PLAN, replay, window
 from hocket.cluster.simulation import simulate_cluster
-from hocket.cluster.trace import Trace
+from hocket.cluster.trace import Trace, parse_trace
 from hocket.figures.cluster import replay_figure
 
 S = 10**12
@@ -39,6 +39,16 @@ def test_a_replay_on_the_flow_engine_equals_the_cluster_run(run: Run, at_s: floa
     # What is left of a phase is rounded up to the next picosecond.
     for row in means.to_dicts():
         assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], abs=1e-10)
+
+
+def test_a_replay_on_the_flow_engine_loses_the_same_goodput(make_trace: Callable[..., Trace]) -> None:
+    given = make_trace(TWO_RACKS).resolved()["given"]
+    lossy = parse_trace({**given, "fabric": {**given["fabric"], "contended_goodput": [0.8]}})
+    runs = [simulate_cluster(trace, "random") for trace in (make_trace(TWO_RACKS), lossy)]
+    lossless, lossy_means = (replay(run, 10.0, 3.0, engine="flow").comparison() for run in runs)
+    for row in lossy_means.to_dicts():
+        assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], abs=1e-10)
+    assert lossy_means["iteration_s"][0] > 1.02 * lossless["iteration_s"][0]
 
 
 def test_a_replay_on_the_packet_engine_has_similar_iteration_times_and_marks(

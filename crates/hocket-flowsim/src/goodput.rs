@@ -55,12 +55,11 @@ impl Goodput {
 
     /// What is left of `capacity_bps` for `jobs` that demand more than it, rounded down; all of it for a single job.
     pub fn of_bps(&self, capacity_bps: u64, jobs: usize) -> u64 {
-        let given = jobs.checked_sub(2).and_then(|place| self.billionths.get(place));
-        let share = match given.or(self.billionths.last()) {
-            Some(share) if jobs >= 2 => *share,
-            _ => return capacity_bps,
-        };
-        let left = u128::from(capacity_bps) * u128::from(share) / u128::from(WHOLE);
+        if jobs < 2 {
+            return capacity_bps;
+        }
+        let share = self.billionths.get(jobs - 2).or(self.billionths.last()).unwrap_or(&WHOLE);
+        let left = u128::from(capacity_bps) * u128::from(*share) / u128::from(WHOLE);
         u64::try_from(left).expect("a share of at most 1 leaves no more than there was")
     }
 }

@@ -11,6 +11,7 @@ from hocket_reproduce.figures.scheduler_comparison import Distribution, schedule
 from hocket_reproduce.targets.cluster import (
     DRAWN,
     IDEAL,
+    LOSSY,
     PACKED,
     PO_CASSINI,
     PO_FABRIC,
@@ -153,13 +154,11 @@ _TRIPLES: Tables = {**_tree(1, "50 Gbps"), "poisson": _dlrm(3), "cassini": _MANY
 _PAIRS_OF_WORKERS: Tables = {**_tree(1, "50 Gbps"), "poisson": _dlrm(2)}
 _AT_RANDOM = (RANDOM, RANDOM_FABRIC)
 
-_LOSSY: Tables = {"fabric": {"testbed": "cassini", "contended_goodput": "testbed"}}
-
 SENSITIVITIES: Sensitivities = {
     "packed places": (PACKED, _WITH_THEMIS),
-    "the testbed's goodput": (_LOSSY, _WITH_THEMIS),
-    "the testbed's goodput (fabric)": (_LOSSY, (THEMIS, TH_FABRIC)),
-    "the testbed's goodput, packed places": ({**_LOSSY, **PACKED}, _WITH_THEMIS),
+    "the testbed's goodput": (LOSSY, _WITH_THEMIS),
+    "the testbed's goodput (fabric)": (LOSSY, (THEMIS, TH_FABRIC)),
+    "the testbed's goodput, packed places": ({**LOSSY, **PACKED}, _WITH_THEMIS),
     "no slots": ({"cassini": _NO_SLOTS}, _WITH_THEMIS),
     "100 candidates": ({"cassini": _MANY}, _WITH_THEMIS),
     "workers as submitted": ({"themis": {"workers": "requested"}}, _WITH_THEMIS),

@@ -18,6 +18,7 @@ from hocket_reproduce.figures.scheduler_comparison import Distribution, schedule
 from hocket_reproduce.targets.cluster import (
     DRAWN,
     IDEAL,
+    LOSSY,
     PACKED,
     PO_CASSINI,
     PO_FABRIC,
@@ -113,11 +114,9 @@ def _tree(uplink: str) -> Tables:
 
 _THREE_EACH: Tables = {"workers": [3, 3], "max_workers": 3}
 
-_LOSSY: Tables = {"fabric": {"testbed": "cassini", "contended_goodput": "testbed"}}
-
 SENSITIVITIES: Sensitivities = {
     "packed places": (PACKED, (THEMIS, TH_CASSINI)),
-    "the testbed's goodput": (_LOSSY, (THEMIS, TH_CASSINI)),
+    "the testbed's goodput": (LOSSY, (THEMIS, TH_CASSINI)),
     "workers as submitted": ({"themis": {"workers": "requested"}}, (THEMIS, TH_CASSINI)),
     "leases and epochs of 2 min": ({"themis": {"lease": "2 min", "epoch": "2 min"}}, (THEMIS, TH_CASSINI)),
     "batch sizes uniform in Table 3": ({"dynamic": {"batch_sizes": "uniform"}}, (THEMIS, TH_CASSINI)),

@@ -63,6 +63,8 @@ DRAWN: Tables = {"themis": {"placement": "drawn"}}
 §4.1 calls the placements of jobs frequently fragmented."""
 PACKED: Tables = {"themis": {"placement": "packed"}}
 """Winners of Themis in as few racks and servers of their region as possible."""
+LOSSY: Tables = {"fabric": {"testbed": "cassini", "contended_goodput": "testbed"}}
+"""The testbed with links that lose goodput to contention, as the papers' do."""
 
 _PAPER: Tables = {"cassini": {"aggregate": "mean", "loops": "discard"}}
 """NSDI'24 Algorithm 2: the mean over shared links, and no loops (lines 24 and 15)."""
