@@ -239,6 +239,13 @@ impl Add<Duration> for Time {
     }
 }
 
+impl Sub<Duration> for Time {
+    type Output = Self;
+    fn sub(self, span: Duration) -> Self {
+        Self(self.0.checked_sub(span.0).expect("a run has no time before its start"))
+    }
+}
+
 impl AddAssign<Duration> for Time {
     fn add_assign(&mut self, span: Duration) {
         *self = *self + span;

@@ -3,28 +3,40 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use hocket_des::{Bytes, Duration, Time};
-use hocket_scenario::closed_loop::{ClosedLoop, Next, Slots, TooLong};
+use hocket_scenario::closed_loop::{ClosedLoop, Slots};
 use hocket_scenario::{
-    AdjustmentRow, Crossing, Fabric, IterationRow, Job, JobCounters, JobId, Link, LinkId, Profile,
-    Records, Share,
+    AdjustmentRow, Crossing, Fabric, Job, JobCounters, JobId, LinkId, Profile, Share,
 };
+use rayon::prelude::*;
 
 use crate::allocation::Load;
-use crate::contention::Contention;
-use crate::engine::FlowOptions;
+use crate::cluster::alone::Alone;
+use crate::cluster::component::{Cluster, Component};
+use crate::cluster::groups::Groups;
+use crate::cluster::running::Running;
+use crate::cluster::skip_ahead::Rows;
 use crate::error::FlowError;
 use crate::goodput::Goodput;
-use crate::marks::MarkModel;
-use crate::network::{Network, Owner, Policy, Timer};
-use crate::sender::{Sender, bytes_of, picobits};
+use crate::marks::{LinkMarks, MarkModel};
+use crate::network::Policy;
+use crate::sender::Sender;
 
+mod alone;
+mod component;
+mod groups;
+mod running;
 mod similar_iterations;
+mod skip_ahead;
 
 pub use crate::contention::Encounter;
 pub use similar_iterations::SimilarIterations;
+pub use skip_ahead::SkipAhead;
+
+/// Steps of simulated time that are longer than this are worth a thread for each core.
+const WORTH_A_THREAD: Duration = Duration::from_secs(10);
 
 /// A run of arriving, moving and departing jobs, which the caller advances.
 ///
@@ -53,15 +65,22 @@ pub use similar_iterations::SimilarIterations;
 /// ```
 pub struct ClusterRun {
     settings: Settings,
-    network: Network,
+    model: Option<Arc<MarkModel>>,
+    fabric: Fabric,
+    now: Time,
+    /// By job.
+    names: Vec<String>,
     members: Vec<Member>,
+    parts: Vec<Part>,
     /// By link: the sum of the peak demands of all running jobs. A link with at least this capacity is never full.
     peak_demand_bps: Vec<u128>,
     /// Whether jobs have started or left, so that other links may become full.
     moved: bool,
-    records: Records,
-    /// Finished rows that have not been taken yet.
-    iterations: Vec<SimilarIterations>,
+    /// What parts that are no more have left to be taken.
+    rows: Rows,
+    delays: BTreeMap<Encounter, f64>,
+    /// By link of the fabric: its marks, while no component has it.
+    marks: BTreeMap<usize, LinkMarks>,
     /// The traffic of past placements.
     traffic: BTreeMap<(LinkId, JobId), Traffic>,
 }
@@ -80,6 +99,8 @@ pub struct Settings {
     pub merge: f64,
     /// The model of ECN marks; `None` counts no marks.
     pub marks: Option<MarkModel>,
+    /// How jobs with jitter skip ahead while nothing changes; `None` simulates all their iterations.
+    pub skip_ahead: Option<SkipAhead>,
 }
 
 /// How a job starts on a placement.
@@ -146,27 +167,14 @@ struct Member {
     starts: u64,
     /// The number of iterations done before the last start.
     done_before: u64,
-    running: Option<Running>,
+    /// Where it runs, if it does: the number of the part, and its own in it.
+    place: Option<(usize, usize)>,
 }
 
-struct Running {
-    closed_loop: ClosedLoop<'static>,
-    stream: usize,
-    /// All links that it crosses; its stream has only those that can become full.
-    loads: Vec<Load>,
-    inputs: Vec<(usize, usize)>,
-    /// The end of its wait or, for a job alone, of its Up phase.
-    wake: Option<Time>,
-    /// Whether it crosses links that can become full; otherwise it runs alone.
-    shares: bool,
-    /// When it will leave, if it runs alone and that has been computed since the last change.
-    ends: Option<Time>,
-    /// The iterations after which it is done.
-    planned: u64,
-    /// Packets marked in its iterations before the present one.
-    marks_before: f64,
-    /// The row that the next iteration may still join.
-    open: Option<SimilarIterations>,
+/// Jobs that nothing in the rest of the cluster can slow down.
+enum Part {
+    Alone(Box<Alone>),
+    Sharing(Box<Component>),
 }
 
 impl Settings {
@@ -176,9 +184,16 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no goodput lost, rows only of equal iterations, no marks.
+    /// Seed 1, one queue, no goodput lost, rows only of equal iterations, no marks, every iteration simulated.
     fn default() -> Self {
-        Self { seed: 1, priority_queues: 1, goodput: Goodput::default(), merge: 0.0, marks: None }
+        Self {
+            seed: 1,
+            priority_queues: 1,
+            goodput: Goodput::default(),
+            merge: 0.0,
+            marks: None,
+            skip_ahead: None,
+        }
     }
 }
 
@@ -198,46 +213,111 @@ impl Start {
     }
 }
 
-impl Running {
-    /// By link: its peak demand.
-    fn peak_demands_bps(&self) -> impl Iterator<Item = (usize, u128)> {
-        let most = self.closed_loop.phases().iter().map(|phase| phase.rate.as_bps()).max();
-        let most_bps = u128::from(most.unwrap_or(0));
-        self.loads.iter().map(move |load| (load.link, most_bps * u128::from(load.flows)))
+impl Part {
+    fn jobs(&self) -> &[Running] {
+        match self {
+            Self::Alone(alone) => std::slice::from_ref(&alone.job),
+            Self::Sharing(component) => &component.jobs,
+        }
+    }
+
+    fn job_mut(&mut self, number: usize) -> &mut Running {
+        match self {
+            Self::Alone(alone) => &mut alone.job,
+            Self::Sharing(component) => &mut component.jobs[number],
+        }
+    }
+
+    fn sender(&self, number: usize) -> &Sender {
+        match self {
+            Self::Alone(alone) => &alone.job.sender,
+            Self::Sharing(component) => component.sender(number),
+        }
+    }
+
+    fn rows(&mut self) -> &mut Rows {
+        match self {
+            Self::Alone(alone) => &mut alone.rows,
+            Self::Sharing(component) => &mut component.rows,
+        }
+    }
+
+    /// The time that it has skipped, by which its clock is behind that of the run.
+    fn behind(&self) -> Duration {
+        match self {
+            Self::Alone(alone) => alone.behind(),
+            Self::Sharing(component) => component.behind(),
+        }
+    }
+
+    /// Accounts for everything up to `now`.
+    fn settle(&mut self, now: Time) {
+        match self {
+            Self::Alone(alone) => alone.settle(now),
+            Self::Sharing(component) => component.settle(now),
+        }
+    }
+
+    /// Nothing is known any more of what its jobs will do.
+    fn disturb(&mut self) {
+        match self {
+            Self::Alone(alone) => alone.disturb(),
+            Self::Sharing(component) => component.disturb(),
+        }
+    }
+
+    /// A time before which no job leaves.
+    fn earliest_departure(&self, now: Time) -> Time {
+        match self {
+            Self::Alone(alone) => alone.earliest_departure(now),
+            Self::Sharing(component) => component.earliest_departure(now),
+        }
+    }
+
+    /// Advances to `until`, before which no job leaves. Returns the jobs that leave then.
+    fn advance(&mut self, until: Time) -> Result<Vec<JobId>, FlowError> {
+        match self {
+            Self::Alone(alone) => {
+                let ended = alone.advance(until)?;
+                Ok(ended.then_some(alone.job.id).into_iter().collect())
+            }
+            Self::Sharing(component) => {
+                let ended = component.advance(until)?;
+                Ok(ended.into_iter().map(|number| component.jobs[number].id).collect())
+            }
+        }
     }
 }
 
 impl ClusterRun {
     /// A fabric without jobs.
     pub fn new(fabric: &Fabric, settings: Settings) -> Self {
-        let links = (0..fabric.links().len()).map(LinkId::from_index);
-        let steps = FlowOptions::default().adaptive_steps;
-        let mut network = Network::new(fabric, links, settings.goodput.clone(), steps, false);
-        let link = |(number, link): (usize, &Link)| (LinkId::from_index(number), link.rate);
-        let links = fabric.links().iter().enumerate().map(link);
-        network.contention = Some(Contention::new(links, settings.marks.clone()));
         Self {
+            model: settings.marks.clone().map(Arc::new),
             settings,
-            network,
+            fabric: fabric.clone(),
+            now: Time::ZERO,
+            names: Vec::new(),
             members: Vec::new(),
+            parts: Vec::new(),
             peak_demand_bps: vec![0; fabric.links().len()],
             moved: false,
-            records: Records::of_jobs(0),
-            iterations: Vec::new(),
+            rows: Rows::default(),
+            delays: BTreeMap::new(),
+            marks: BTreeMap::new(),
             traffic: BTreeMap::new(),
         }
     }
 
     /// The time up to which the run has advanced.
     pub fn now(&self) -> Time {
-        self.network.now
+        self.now
     }
 
     /// Adds a job, which does not run yet.
     pub fn add(&mut self, name: impl Into<String>) -> JobId {
-        self.network.policies.push(Policy { name: name.into(), queue: 0, share: Share::Fair });
-        self.records.jobs.push(JobCounters::default());
-        self.members.push(Member { starts: 0, done_before: 0, running: None });
+        self.names.push(name.into());
+        self.members.push(Member { starts: 0, done_before: 0, place: None });
         JobId::from_index(self.members.len() - 1)
     }
 
@@ -249,48 +329,51 @@ impl ClusterRun {
     /// # Panics
     /// If the job is running, its start lies in the past, it has no iterations, or its crossings have unknown links.
     pub fn start(&mut self, id: JobId, start: Start) -> Result<(), FlowError> {
-        assert!(start.at >= self.network.now, "a job starts at {}, now or later", start.at);
+        assert!(start.at >= self.now, "a job starts at {}, now or later", start.at);
         assert!(start.iterations > 0, "a job that starts has something to do");
         let member = &mut self.members[id.index()];
-        assert!(member.running.is_none(), "a job runs in one place at a time");
-        let policy = &mut self.network.policies[id.index()];
-        (policy.queue, policy.share) = (self.settings.queue_of(start.priority), start.share);
+        assert!(member.place.is_none(), "a job runs in one place at a time");
+        let name = self.names[id.index()].clone();
+        let queue = self.settings.queue_of(start.priority);
+        let policy = Policy { name: name.clone(), queue, share: start.share };
         let load = |crossing: &Crossing| Load {
             link: crossing.link.index(),
             flows: u64::from(crossing.flows),
         };
         let loads: Vec<Load> = start.crossings.iter().map(load).collect();
+        let input = |(link, before): (LinkId, LinkId)| (link.index(), before.index());
+        let inputs = start.inputs.into_iter().map(input).collect();
         let job = Job {
             arrival: start.at,
             jitter: start.jitter,
-            ..Job::new(policy.name.clone(), start.profile, start.crossings)
+            ..Job::new(name, start.profile, start.crossings)
         };
         // Each start has its own random streams; those of the first are the same as in a run of a scenario.
         let streams = (self.settings.seed, u64::from(id.code()) | member.starts << 32);
-        let counters = &mut self.records.jobs[id.index()];
-        let closed_loop =
-            ClosedLoop::begin(Cow::Owned(job), id, Some(start.iterations), streams, counters)?;
-        member.starts += 1;
-        let stream = self.network.add(Owner::Job { job: id.index() }, id, Rc::new([]), (1, 1));
-        let input = |(link, before): (LinkId, LinkId)| (link.index(), before.index());
-        let running = Running {
-            wake: closed_loop.first_start(),
+        let iterations = Some(start.iterations);
+        let counters = &mut JobCounters::default();
+        let closed_loop = ClosedLoop::begin(Cow::Owned(job), id, iterations, streams, counters)?;
+        let running = Running::new(
+            (id, policy),
+            member.done_before,
             closed_loop,
-            stream,
-            loads,
-            inputs: start.inputs.into_iter().map(input).collect(),
-            shares: false,
-            ends: None,
-            planned: start.iterations,
-            marks_before: 0.0,
-            open: None,
-        };
+            (loads, inputs),
+            (start.iterations, start.jitter),
+        );
         for (link, bps) in running.peak_demands_bps() {
             self.peak_demand_bps[link] += bps;
         }
-        member.running = Some(running);
+        member.starts += 1;
+        member.place = Some((self.parts.len(), 0));
+        // Alone only until the run advances, which finds out with whom it shares links.
+        self.parts.push(self.alone(running));
         self.moved = true;
         Ok(())
+    }
+
+    fn alone(&self, job: Running) -> Part {
+        let Settings { merge, skip_ahead, .. } = self.settings;
+        Part::Alone(Box::new(Alone::new(job, self.now, merge, skip_ahead)))
     }
 
     /// Assigns slots to a running job, whose next iteration starts at the next slot, or removes them.
@@ -301,19 +384,12 @@ impl ClusterRun {
     /// # Panics
     /// If the job does not run.
     pub fn align(&mut self, id: JobId, slots: Option<Slots>) -> Result<(), FlowError> {
-        let running =
-            self.members[id.index()].running.as_mut().expect("only running jobs have slots");
-        running.closed_loop.align(self.network.now, slots)?;
-        running.ends = None;
-        if let Some(start) = running.closed_loop.first_start()
-            && running.wake != Some(start)
-            && running.closed_loop.done() == 0
-        {
-            running.wake = Some(start);
-            // The timer of the earlier start becomes stale: it does not match `wake`.
-            if running.shares {
-                self.network.timers.schedule(start, Timer::Job { job: id.index() });
-            }
+        let (part, number) = self.place(id);
+        let (now, part) = (self.now, &mut self.parts[part]);
+        part.disturb();
+        match part {
+            Part::Alone(alone) => alone.align(now, slots)?,
+            Part::Sharing(component) => component.align(number, now, slots)?,
         }
         Ok(())
     }
@@ -327,25 +403,28 @@ impl ClusterRun {
     /// # Panics
     /// If the job does not run.
     pub fn stop(&mut self, id: JobId) -> Result<bool, FlowError> {
-        let running = self.members[id.index()].running.as_mut().expect("only running jobs stop");
+        let (part, number) = self.place(id);
+        let running = self.parts[part].job_mut(number);
         if running.closed_loop.iteration_start().is_none() {
             self.leave(id)?;
             return Ok(true);
         }
         running.closed_loop.leave_after_this();
-        running.ends = None;
         Ok(false)
     }
 
     /// When the present iteration of a job started; `None` between two iterations, and for a job that does not run.
     pub fn iteration_start(&self, id: JobId) -> Option<Time> {
-        self.members[id.index()].running.as_ref()?.closed_loop.iteration_start()
+        let (part, number) = self.members[id.index()].place?;
+        let part = &self.parts[part];
+        Some(part.jobs()[number].closed_loop.iteration_start()? + part.behind())
     }
 
     /// The number of iterations that a job has done, over all its starts.
     pub fn done(&self, id: JobId) -> u64 {
-        let Member { done_before, running, .. } = &self.members[id.index()];
-        done_before + running.as_ref().map_or(0, |running| running.closed_loop.done())
+        let Member { done_before, place, .. } = self.members[id.index()];
+        let running = |(part, number): (usize, usize)| &self.parts[part].jobs()[number];
+        done_before + place.map_or(0, |place| running(place).closed_loop.done())
     }
 
     /// Advances the run to `until`, or to the first time at which jobs leave. Returns the jobs that leave then, in order.
@@ -354,45 +433,53 @@ impl ClusterRun {
     /// If a self-check fails: a link exceeds its rate, or a job does not send all its bytes; and if a job continues beyond the
     /// end of time.
     pub fn advance(&mut self, until: Time) -> Result<Vec<(JobId, Ended)>, FlowError> {
-        assert!(until >= self.network.now, "time runs forward");
-        self.update_sharing();
-        let alone: Vec<usize> = (0..self.members.len())
-            .filter(|&job| {
-                self.members[job].running.as_ref().is_some_and(|running| !running.shares)
-            })
-            .collect();
-        // Nothing may advance beyond the first departure, after which the scheduler decides. Departures of jobs alone are
-        // known in advance; those of other jobs follow from the events up to then.
-        let mut reached = until;
-        for &job in &alone {
-            reached = reached.min(self.end_alone(job)?);
-        }
+        assert!(until >= self.now, "time runs forward");
+        self.update_sharing()?;
         let mut ended = Vec::new();
-        reached = self.run_shared(reached, &mut ended)?;
-        self.network.now = reached;
-        for &job in &alone {
-            if self.run_alone(job, reached)? {
-                ended.push(JobId::from_index(job));
+        while ended.is_empty() {
+            // No part may advance beyond the first departure, after which the scheduler decides.
+            let departures = self.parts.iter().map(|part| part.earliest_departure(self.now));
+            let horizon = departures.min().map_or(until, |first| first.clamp(self.now, until));
+            ended = self.advance_parts(horizon)?;
+            self.now = horizon;
+            if horizon == until {
+                break;
             }
         }
         ended.sort_unstable();
         ended.into_iter().map(|id| Ok((id, self.leave(id)?))).collect()
     }
 
+    // Advances all parts to `horizon`, on all cores if that takes long. Parts have nothing in common, so that their order
+    // does not matter.
+    fn advance_parts(&mut self, horizon: Time) -> Result<Vec<JobId>, FlowError> {
+        let ended: Vec<Vec<JobId>> = if horizon.since(self.now) > WORTH_A_THREAD {
+            let each = self.parts.par_iter_mut().map(|part| part.advance(horizon));
+            each.collect::<Result<_, _>>()?
+        } else {
+            let each = self.parts.iter_mut().map(|part| part.advance(horizon));
+            each.collect::<Result<_, _>>()?
+        };
+        Ok(ended.concat())
+    }
+
     /// Takes the rows of finished iterations, in order of their end. The next iteration of a job begins a new row.
     pub fn take_iterations(&mut self) -> Vec<SimilarIterations> {
-        for member in &mut self.members {
-            let open = member.running.as_mut().and_then(|running| running.open.take());
-            self.iterations.extend(open);
+        let mut rows = std::mem::take(&mut self.rows.iterations);
+        for part in &mut self.parts {
+            rows.append(&mut part.rows().iterations);
+            for number in 0..part.jobs().len() {
+                rows.extend(part.job_mut(number).open.take());
+            }
         }
-        let mut rows = std::mem::take(&mut self.iterations);
         rows.sort_by_key(|row| (row.end, row.job, row.iteration));
         rows
     }
 
     /// Takes the adjustments so far, in order of time.
     pub fn take_adjustments(&mut self) -> Vec<AdjustmentRow> {
-        let mut rows = std::mem::take(&mut self.records.adjustments);
+        let mut rows = std::mem::take(&mut self.rows.adjustments);
+        self.parts.iter_mut().for_each(|part| rows.append(&mut part.rows().adjustments));
         rows.sort_by_key(|row| (row.time, row.job));
         rows
     }
@@ -400,291 +487,174 @@ impl ClusterRun {
     /// Takes the seconds that each job has lost to each other job on each link since the last call: the time lost compared with
     /// an idle network, divided among the others in proportion to what they sent.
     pub fn take_delays(&mut self) -> BTreeMap<Encounter, f64> {
-        for job in 0..self.members.len() {
-            self.settle(job);
+        for part in &mut self.parts {
+            part.settle(self.now);
+            if let Part::Sharing(component) = part {
+                add_delays(&mut self.delays, std::mem::take(&mut component.delays));
+            }
         }
-        self.network.contention.as_mut().expect("a cluster records it").take_delays()
+        std::mem::take(&mut self.delays)
     }
 
     /// The traffic of each job on each link since the start of the run.
     pub fn traffic(&mut self) -> BTreeMap<(LinkId, JobId), Traffic> {
         let mut all = self.traffic.clone();
-        for job in 0..self.members.len() {
-            self.count_traffic(job, &mut all);
+        for part in &mut self.parts {
+            part.settle(self.now);
+            for (number, job) in part.jobs().iter().enumerate() {
+                job.count_traffic(part.sender(number), &mut all);
+            }
         }
         all
     }
 
     /// The remaining work of all running jobs.
     pub fn rests(&mut self) -> Vec<Rest> {
-        let now = self.network.now;
         let mut rests = Vec::new();
-        for (index, member) in self.members.iter().enumerate() {
-            let Some(Running { closed_loop, stream, wake, .. }) = &member.running else { continue };
-            let sender = &mut self.network.streams[*stream].sender;
-            let left = if sender.active {
-                sender.advance(now);
-                sender.time_at_cap()
-            } else {
-                wake.map_or(Duration::ZERO, |wake| wake.since(now))
-            };
-            rests.push(Rest {
-                job: JobId::from_index(index),
-                rest: closed_loop.remainder(left),
-                iterations: closed_loop.left().expect("jobs of a cluster have a number of them"),
-                waits: closed_loop.iteration_start().is_none(),
-                slots: closed_loop.slots(),
-            });
+        for part in &mut self.parts {
+            part.settle(self.now);
+            let behind = part.behind();
+            let now = self.now - behind;
+            for (number, job) in part.jobs().iter().enumerate() {
+                let (sender, closed_loop) = (part.sender(number), &job.closed_loop);
+                let left = if sender.active {
+                    sender.time_at_cap()
+                } else {
+                    job.wake.map_or(Duration::ZERO, |wake| wake.since(now))
+                };
+                rests.push(Rest {
+                    job: job.id,
+                    rest: closed_loop.remainder(left),
+                    iterations: closed_loop.left().expect("jobs of a cluster have a number of them"),
+                    waits: closed_loop.iteration_start().is_none(),
+                    slots: closed_loop.slots().map(|slots| slots.later_by(behind)),
+                });
+            }
         }
+        rests.sort_unstable_by_key(|rest| rest.job);
         rests
     }
 
     // Determines which links can become full, and thus which jobs share links and which run alone. Most links of a cluster never
     // do, and jobs that have only such links need neither events nor rates.
-    fn update_sharing(&mut self) {
+    fn update_sharing(&mut self) -> Result<(), FlowError> {
         if !std::mem::take(&mut self.moved) {
-            return;
+            return Ok(());
         }
-        for job in 0..self.members.len() {
-            let Some(running) = &mut self.members[job].running else { continue };
-            let (demand_bps, network) = (&self.peak_demand_bps, &self.network);
-            let can_be_full =
-                |link: usize| demand_bps[link] > u128::from(network.capacity_bps(link));
-            let crossed = running.loads.iter().filter(|load| can_be_full(load.link));
-            let loads: Rc<[Load]> = crossed.copied().collect();
-            let inputs = running.inputs.iter().filter(|(link, _)| can_be_full(*link));
-            let inputs = inputs.copied().collect();
-            let (stream, shared) = (running.stream, running.shares);
-            // Most placements stay: their streams and timers remain valid.
-            if loads == self.network.streams[stream].loads {
+        let mut groups = self.groups();
+        // Most placements stay: jobs that share what they shared before stay together.
+        let mut loose: Vec<Running> = Vec::new();
+        for part in std::mem::take(&mut self.parts) {
+            if groups.has(&part) {
+                self.parts.push(part);
+            } else {
+                loose.extend(self.dissolve(part));
+            }
+        }
+        loose.sort_unstable_by_key(|job| groups.key(job.id));
+        let mut loose = loose.into_iter().peekable();
+        while let Some(first) = loose.next() {
+            let group = groups.key(first.id).0;
+            let loads = groups.take_loads(first.id);
+            if loads.is_empty() {
+                self.parts.push(self.alone(first));
                 continue;
             }
-            if shared {
-                self.network.detach(stream);
+            let mut jobs = vec![(first, loads)];
+            while let Some(next) = loose.next_if(|job| groups.key(job.id).0 == group) {
+                let loads = groups.take_loads(next.id);
+                jobs.push((next, loads));
             }
-            (running.shares, running.ends) = (!loads.is_empty(), None);
-            let state = &mut self.network.streams[stream];
-            (state.loads, state.inputs) = (loads, inputs);
-            // An Up phase continues at the rate that the network allocates, or at its demand if the job now runs alone. A
-            // wait continues and needs a timer if it had none.
-            if state.sender.active && running.shares {
-                running.wake = None;
-                self.network.attach(stream);
-            } else if state.sender.active {
-                state.sender.rate = state.sender.cap;
-                running.wake = Some(self.network.now + state.sender.time_at_cap());
-            } else if let Some(wake) = running.wake.filter(|_| running.shares && !shared) {
-                self.network.timers.schedule(wake, Timer::Job { job });
+            let Self { fabric, settings, model, now, marks, .. } = self;
+            let cluster = Cluster { fabric, settings, model };
+            let component = Component::new(jobs, &cluster, *now, marks)?;
+            self.parts.push(Part::Sharing(Box::new(component)));
+        }
+        if let Some(model) = &self.model {
+            // Links that nobody shares any more hold back no flows.
+            for marks in self.marks.values_mut().filter(|marks| marks.flows() > 0) {
+                marks.hold(model, self.now, 0);
             }
         }
+        self.find_places();
+        Ok(())
     }
 
-    // Handles the events of jobs that share links, up to `until` or the first time at which some of them leave. Returns this time.
-    fn run_shared(&mut self, until: Time, ended: &mut Vec<JobId>) -> Result<Time, FlowError> {
-        // Jobs may have started or left since the last call.
-        self.network.share_links(Time::ZERO, &mut self.records)?;
-        while let Some(time) = self.network.timers.peek_time().filter(|&time| time <= until) {
-            self.network.now = time;
-            while self.network.timers.peek_time() == Some(time) {
-                let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
-                if let Some(job) = self.handle(timer)? {
-                    ended.push(JobId::from_index(job));
-                }
-            }
-            self.network.share_links(Time::ZERO, &mut self.records)?;
-            if !ended.is_empty() {
-                return Ok(time);
-            }
-        }
-        Ok(until)
-    }
-
-    // Handles an event. Returns the job that leaves, if one does.
-    fn handle(&mut self, timer: Timer) -> Result<Option<usize>, FlowError> {
-        let now = self.network.now;
-        let job = match timer {
-            Timer::Stream { stream, .. } if self.network.is_current(timer) => {
-                match self.network.handle_stream(stream) {
-                    Some(Owner::Job { job }) => job,
-                    _ => return Ok(None),
-                }
-            }
-            // A timer is stale if the job has left, runs alone by now, or has got another start.
-            Timer::Job { job } => match &self.members[job].running {
-                Some(running) if running.shares && running.wake == Some(now) => job,
-                _ => return Ok(None),
-            },
-            _ => return Ok(None),
+    // Which jobs share links from now on.
+    fn groups(&self) -> Groups {
+        let can_be_full = |link: usize| {
+            self.peak_demand_bps[link] > u128::from(self.fabric.links()[link].rate.as_bps())
         };
-        let running = self.members[job].running.as_mut().expect("stale timers are skipped");
-        running.wake = None;
-        let next = running.closed_loop.proceed(now, &mut self.records)?;
-        self.note_iterations(job);
-        let running = self.members[job].running.as_mut().expect("it is still there");
-        match next {
-            Next::Wait(time) => {
-                running.wake = Some(time);
-                self.network.timers.schedule(time, Timer::Job { job });
+        let jobs = self.parts.iter().flat_map(Part::jobs).map(|job| {
+            let shared = job.loads.iter().filter(|load| can_be_full(load.link));
+            (job.id, shared.copied().collect())
+        });
+        Groups::new(jobs)
+    }
+
+    // Takes the jobs out of a part, by the clock of the run.
+    fn dissolve(&mut self, part: Part) -> Vec<Running> {
+        let (jobs, mut rows) = match part {
+            Part::Alone(alone) => {
+                let (job, rows) = alone.into_job(self.now);
+                (vec![job], rows)
             }
-            Next::Send(phase) => {
-                let total = picobits(phase.rate, phase.duration);
-                self.network.start(running.stream, phase.rate, total);
+            Part::Sharing(component) => {
+                let (jobs, rows, delays) = component.dissolve(self.now, &mut self.marks);
+                add_delays(&mut self.delays, delays);
+                (jobs, rows)
             }
-            Next::Leave => return Ok(Some(job)),
-        }
-        Ok(None)
-    }
-
-    // When a job alone will leave if nothing changes. Computed on a copy, so that its random streams stay as they are, and cached
-    // until something changes.
-    fn end_alone(&mut self, job: usize) -> Result<Time, FlowError> {
-        let running = self.members[job].running.as_mut().expect("it runs");
-        if let Some(ends) = running.ends {
-            return Ok(ends);
-        }
-        let adjustments = self.records.adjustments.len();
-        let mut sender = self.network.streams[running.stream].sender.clone();
-        let (mut closed_loop, mut wake) = (running.closed_loop.clone(), running.wake);
-        let mut alone =
-            Alone { closed_loop: &mut closed_loop, wake: &mut wake, sender: &mut sender };
-        let forever = Time::from_ps(u64::MAX);
-        let ends = alone.advance(forever, &mut self.records, &mut |_, _| {})?;
-        // These adjustments have not happened yet.
-        self.records.adjustments.truncate(adjustments);
-        let ends = ends.expect("a job alone has a last iteration");
-        running.ends = Some(ends);
-        Ok(ends)
-    }
-
-    // Advances a job alone to `until`. Returns whether it has left.
-    fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, FlowError> {
-        let Member { done_before, running, .. } = &mut self.members[job];
-        let Running { closed_loop, stream, wake, open, .. } = running.as_mut().expect("it runs");
-        let sender = &mut self.network.streams[*stream].sender;
-        let (iterations, merge) = (&mut self.iterations, self.settings.merge);
-        let mut alone = Alone { closed_loop, wake, sender };
-        let ends = alone.advance(until, &mut self.records, &mut |row, count| {
-            iterations.extend(SimilarIterations::new(row, *done_before, count).join(open, merge));
-        })?;
-        Ok(ends.is_some())
-    }
-
-    // Merges the iterations that a job has just finished into its rows.
-    fn note_iterations(&mut self, job: usize) {
-        // A cluster has no table of phases.
-        self.records.phases.clear();
-        if self.records.iterations.is_empty() {
-            return;
-        }
-        let Member { done_before, running, .. } = &mut self.members[job];
-        let Running { stream, open, marks_before, .. } = running.as_mut().expect("it runs");
-        let marks = self.network.streams[*stream].contention.values().map(|link| link.marks).sum();
-        for row in self.records.iterations.drain(..) {
-            let mut finished = SimilarIterations::new(&row, *done_before, 1);
-            // If several iterations end at the same time, all but the first have no length, and the first gets all marks.
-            finished.marks = marks - std::mem::replace(marks_before, marks);
-            self.iterations.extend(finished.join(open, self.settings.merge));
-        }
+        };
+        self.rows.iterations.append(&mut rows.iterations);
+        self.rows.adjustments.append(&mut rows.adjustments);
+        jobs
     }
 
     fn leave(&mut self, id: JobId) -> Result<Ended, FlowError> {
-        let mut traffic = std::mem::take(&mut self.traffic);
-        self.count_traffic(id.index(), &mut traffic);
-        self.traffic = traffic;
-        let member = &mut self.members[id.index()];
-        let running = member.running.take().expect("a job that leaves was running");
-        member.done_before += running.closed_loop.done();
-        self.network.check_sent(running.stream)?;
-        for (link, bps) in running.peak_demands_bps() {
+        let (part, number) = self.place(id);
+        self.parts[part].settle(self.now);
+        if let Part::Sharing(component) = &self.parts[part] {
+            component.check_sent(number)?;
+        }
+        // The others run alone only until the run advances, which finds out with whom they share links.
+        let part = self.parts.swap_remove(part);
+        let mut jobs = self.dissolve(part);
+        let mut job = jobs.remove(number);
+        for other in jobs {
+            let alone = self.alone(other);
+            self.parts.push(alone);
+        }
+        self.moved = true;
+        self.find_places();
+
+        job.count_traffic(&job.sender, &mut self.traffic);
+        self.rows.iterations.extend(job.open.take());
+        for (link, bps) in job.peak_demands_bps() {
             self.peak_demand_bps[link] -= bps;
         }
-        self.iterations.extend(running.open);
-        self.network.remove(running.stream);
-        self.moved = true;
-        let is_done = running.closed_loop.done() == running.planned;
+        let member = &mut self.members[id.index()];
+        member.place = None;
+        member.done_before += job.closed_loop.done();
+        let is_done = job.closed_loop.done() == job.planned;
         Ok(if is_done { Ended::Done } else { Ended::Stopped })
     }
 
-    // Adds the traffic of a running job since its last start.
-    fn count_traffic(&mut self, job: usize, traffic: &mut BTreeMap<(LinkId, JobId), Traffic>) {
-        self.settle(job);
-        let Some(running) = &self.members[job].running else { return };
-        let stream = &mut self.network.streams[running.stream];
-        stream.sender.advance(self.network.now);
-        for load in &running.loads {
-            let key = (LinkId::from_index(load.link), JobId::from_index(job));
-            let total = traffic.entry(key).or_default();
-            total.bytes += bytes_of(stream.sender.sent(), load.flows);
-            total.busy += stream.sender.busy();
-            if let Some(contention) = stream.contention.get(&load.link) {
-                total.contended += contention.contended;
-                total.marks += contention.marks;
+    fn find_places(&mut self) {
+        for (number, part) in self.parts.iter().enumerate() {
+            for (place, job) in part.jobs().iter().enumerate() {
+                self.members[job.id.index()].place = Some((number, place));
             }
         }
     }
 
-    // Accounts for the contention of a running job up to now.
-    fn settle(&mut self, job: usize) {
-        if let Some(running) = self.members[job].running.as_ref().filter(|running| running.shares) {
-            self.network.settle_links_of(running.stream);
-        }
+    // Where a running job runs.
+    fn place(&self, id: JobId) -> (usize, usize) {
+        self.members[id.index()].place.expect("only running jobs are somewhere")
     }
 }
 
-/// A job that runs alone: each of its phases takes as long as on an idle network.
-struct Alone<'m> {
-    closed_loop: &'m mut ClosedLoop<'static>,
-    wake: &'m mut Option<Time>,
-    sender: &'m mut Sender,
-}
-
-impl Alone<'_> {
-    /// Advances the job to `until`. Calls `finished` for each finished iteration, or once for a number of identical ones with the
-    /// row of the first. Returns when the job has left, if it has.
-    fn advance(
-        &mut self,
-        until: Time,
-        records: &mut Records,
-        finished: &mut dyn FnMut(&IterationRow, u64),
-    ) -> Result<Option<Time>, TooLong> {
-        while let Some(now) = self.wake.filter(|&wake| wake <= until) {
-            if self.sender.active {
-                self.sender.advance(now);
-                self.sender.stop();
-            }
-            let next = self.closed_loop.proceed(now, records)?;
-            records.iterations.drain(..).for_each(|row| finished(&row, 1));
-            records.phases.clear();
-            *self.wake = match next {
-                Next::Wait(time) => Some(time),
-                Next::Send(phase) => {
-                    self.sender.start(now, phase.rate, picobits(phase.rate, phase.duration));
-                    self.sender.rate = phase.rate;
-                    Some(now + phase.duration)
-                }
-                Next::Leave => {
-                    *self.wake = None;
-                    return Ok(Some(now));
-                }
-            };
-            self.skip_identical(now, until, finished);
-        }
-        Ok(None)
-    }
-
-    // Skips identical iterations, so that simulating a job alone without jitter takes no longer for more iterations.
-    fn skip_identical(
-        &mut self,
-        now: Time,
-        until: Time,
-        finished: &mut dyn FnMut(&IterationRow, u64),
-    ) {
-        let count = self.closed_loop.identical_until(now, until);
-        if count > 0 {
-            let (first, span) = self.closed_loop.leap(count);
-            finished(&first, count);
-            self.sender.skip(self.closed_loop.phases(), count, span);
-            *self.wake = self.wake.map(|wake| wake + span);
-        }
+fn add_delays(all: &mut BTreeMap<Encounter, f64>, more: BTreeMap<Encounter, f64>) {
+    for (encounter, lost_s) in more {
+        *all.entry(encounter).or_default() += lost_s;
     }
 }

@@ -2,6 +2,7 @@
 //! packets are marked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hocket_des::{Duration, Rate, Time};
 use hocket_scenario::{JobId, LinkId};
@@ -10,7 +11,7 @@ use crate::marks::{LinkMarks, MarkModel, contenders};
 
 /// Contention on all links of a run.
 pub(crate) struct Contention {
-    model: Option<MarkModel>,
+    model: Option<Arc<MarkModel>>,
     links: Vec<Link>,
     delays: BTreeMap<Encounter, f64>,
 }
@@ -33,6 +34,14 @@ pub(crate) struct StreamContention {
     pub(crate) contended: Duration,
     /// The expected number of its packets that were marked.
     pub(crate) marks: f64,
+}
+
+impl StreamContention {
+    /// Adds what was counted in another time.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.contended += other.contended;
+        self.marks += other.marks;
+    }
 }
 
 /// A stream that sends over a contended link.
@@ -66,7 +75,7 @@ impl Contention {
     /// Contention on `links`, identified by their index.
     pub(crate) fn new(
         links: impl IntoIterator<Item = (LinkId, Rate)>,
-        model: Option<MarkModel>,
+        model: Option<Arc<MarkModel>>,
     ) -> Self {
         let link = |(id, capacity)| Link {
             id,
@@ -109,6 +118,17 @@ impl Contention {
         }
     }
 
+    /// The marks of a link, which must have been settled.
+    pub(crate) fn marks(&self, link: usize) -> &LinkMarks {
+        &self.links[link].marks
+    }
+
+    /// Continues the marks of a link that was settled `now`, before any stream enters it.
+    pub(crate) fn resume(&mut self, link: usize, now: Time, marks: LinkMarks) {
+        let state = &mut self.links[link];
+        (state.held, state.since, state.marks) = (marks.flows(), now, marks);
+    }
+
     /// The streams that contend on a link.
     pub(crate) fn sending(&self, link: usize) -> &[Sending] {
         &self.links[link].sending
@@ -125,7 +145,7 @@ impl Contention {
         let state = &mut self.links[link];
         let contended = now.since(state.since);
         state.since = now;
-        let model = self.model.as_ref();
+        let model = self.model.as_deref();
         let marks = model.map_or(0.0, |model| state.marks.hold(model, now, state.held));
         if state.sending.is_empty() {
             return;

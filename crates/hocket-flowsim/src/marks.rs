@@ -140,6 +140,17 @@ impl LinkMarks {
         marks
     }
 
+    /// The number of flows that it holds back.
+    pub(crate) fn flows(&self) -> u64 {
+        self.flows
+    }
+
+    /// Moves its clock on by `by`, in which nothing changes.
+    pub(crate) fn postpone(&mut self, by: Duration) {
+        self.updated += by;
+        self.held = self.held.map(|held| held + by);
+    }
+
     /// Further marks because the link holds back `flows` flows from `now` on.
     fn joining(&self, model: &MarkModel, now: Time, flows: u64) -> f64 {
         let still_down = self.held.map_or(0.0, |held| left_after(now.since(held), model.recovery));

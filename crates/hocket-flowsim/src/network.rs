@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use hocket_des::{EventQueue, Rate, Time};
 use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
@@ -13,6 +13,7 @@ use crate::contention::{Contention, Sending, StreamContention};
 use crate::counters::FlowCounters;
 use crate::error::FlowError;
 use crate::goodput::Goodput;
+use crate::marks::LinkMarks;
 use crate::sender::Sender;
 
 /// The events of a run.
@@ -50,7 +51,7 @@ pub(crate) struct Stream {
     pub(crate) owner: Owner,
     pub(crate) job: JobId,
     pub(crate) sender: Sender,
-    pub(crate) loads: Rc<[Load]>,
+    pub(crate) loads: Arc<[Load]>,
     pub(crate) share: Share,
     /// The bits that its rate counts as one. Loads are larger by the same factor, which allows them to be fractions of a flow.
     pub(crate) unit: u64,
@@ -166,7 +167,7 @@ impl Network {
         &mut self,
         owner: Owner,
         job: JobId,
-        loads: Rc<[Load]>,
+        loads: Arc<[Load]>,
         (unit, split): (u64, u64),
     ) -> usize {
         let Policy { queue, share, .. } = self.policies[job.index()];
@@ -241,18 +242,7 @@ impl Network {
         Some(owner)
     }
 
-    /// Takes a stream off its links. From then on the caller advances it.
-    pub(crate) fn detach(&mut self, stream: usize) {
-        let state = &mut self.streams[stream];
-        state.generation += 1;
-        state.pending = false;
-        if state.sender.active {
-            state.sender.advance(self.now);
-            self.leave_links(stream);
-        }
-    }
-
-    /// Puts a detached stream back on its links, which it shares again.
+    /// Puts a stream that was advanced elsewhere on its links.
     pub(crate) fn attach(&mut self, stream: usize) {
         let state = &mut self.streams[stream];
         if state.sender.active {
@@ -273,7 +263,7 @@ impl Network {
 
     fn leave_links(&mut self, stream: usize) {
         if self.contention.is_some() {
-            let loads = Rc::clone(&self.streams[stream].loads);
+            let loads = Arc::clone(&self.streams[stream].loads);
             // The time until now is accounted for while the stream is still on its links.
             for load in &*loads {
                 self.settle(load.link);
@@ -344,10 +334,32 @@ impl Network {
         let Some(contention) = &mut self.contention else { return };
         let streams = &mut self.streams;
         contention.settle(link, self.now, &mut |stream, added| {
-            let total = streams[stream].contention.entry(link).or_default();
-            total.contended += added.contended;
-            total.marks += added.marks;
+            streams[stream].contention.entry(link).or_default().add(added);
         });
+    }
+
+    /// If contention is recorded: the marks of each link. Links that are in use must have been settled.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = (LinkId, LinkMarks)> {
+        let links = self.links.iter().enumerate();
+        links.filter_map(|(place, link)| {
+            Some((link.id, self.contention.as_ref()?.marks(place).clone()))
+        })
+    }
+
+    /// Continues the marks of a link that was settled `now`, before any stream enters it.
+    pub(crate) fn resume_marks(&mut self, link: usize, marks: LinkMarks) {
+        let contention = self.contention.as_mut().expect("only recorded contention has marks");
+        contention.resume(link, self.now, marks);
+    }
+
+    /// Lets links whose marks were continued hold back no flows any more, unless streams contend on them.
+    pub(crate) fn end_idle_marks(&mut self) {
+        for link in 0..self.links.len() {
+            let contention = self.contention.as_mut().expect("only recorded contention has marks");
+            if contention.sending(link).is_empty() && contention.marks(link).flows() > 0 {
+                contention.hold(link, self.now, Vec::new());
+            }
+        }
     }
 
     // The streams that contend on a link: all its streams if it is contended, otherwise none.
@@ -369,7 +381,7 @@ impl Network {
     /// Accounts for contention up to now, on all links of a stream.
     pub(crate) fn settle_links_of(&mut self, stream: usize) {
         if self.streams[stream].sender.active {
-            for load in &*Rc::clone(&self.streams[stream].loads) {
+            for load in &*Arc::clone(&self.streams[stream].loads) {
                 self.settle(load.link);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_scenario::{
@@ -17,7 +18,7 @@ pub(crate) const UNIT: u64 = 1 << 12;
 /// The messages of a step, or of several steps that repeat it, as those of a ring do. All of them have one rate.
 pub(crate) struct StepPlan {
     /// Loads in units of 1/[`UNIT`] flow: data with headers in one direction, acknowledgements in the other.
-    pub(crate) loads: Rc<[Load]>,
+    pub(crate) loads: Arc<[Load]>,
     /// The data of one message.
     pub(crate) bytes: u64,
     /// The number of steps that the plan covers.
@@ -291,7 +292,7 @@ impl Sum {
     }
 
     // A network with training jobs has all links of the fabric, so their ids are their indices.
-    fn loads(&self) -> Rc<[Load]> {
+    fn loads(&self) -> Arc<[Load]> {
         let loads = self.loads.iter().enumerate().map(|(link, &flows)| Load { link, flows });
         loads.filter(|load| load.flows > 0).collect()
     }

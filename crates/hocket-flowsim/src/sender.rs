@@ -105,15 +105,19 @@ impl Sender {
         Duration::from_ps(u64::try_from(ps).expect("no phase is longer than a run"))
     }
 
-    /// Counts `phases` as sent `times` times at their caps within `span`. A present phase continues after it.
-    pub(crate) fn skip(&mut self, phases: &[Phase], times: u64, span: Duration) {
+    /// Counts `phases` as sent `times` times, in `busy`. A present phase continues after it.
+    pub(crate) fn repeat(&mut self, phases: &[Phase], times: u64, busy: Duration) {
         for phase in phases {
             let picobits = picobits(phase.rate, phase.duration) * u128::from(times);
             self.sent += picobits;
             self.due += picobits;
-            self.busy += phase.duration * times;
         }
-        self.updated += span;
+        self.busy += busy;
+    }
+
+    /// Moves its clock on by `by`, in which it does nothing.
+    pub(crate) fn postpone(&mut self, by: Duration) {
+        self.updated += by;
     }
 
     /// Picobits sent since the start of the run.

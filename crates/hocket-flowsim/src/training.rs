@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::execution::{Command, Execution};
@@ -425,7 +426,7 @@ impl<'a> TrainingRun<'a> {
             self.busy_since = network.now;
         }
         self.streams += 1;
-        let loads: Rc<[Load]> = Rc::clone(&plan.loads);
+        let loads: Arc<[Load]> = Arc::clone(&plan.loads);
         // Chunks that send in turns on the same queue pairs together have the weight of one flow.
         let in_turns = plan.steps > 1;
         let split = if in_turns { u64::from(self.training.spec().system.in_flight) } else { 1 };

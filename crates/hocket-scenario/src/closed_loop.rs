@@ -238,6 +238,25 @@ impl<'a> ClosedLoop<'a> {
         (first, span)
     }
 
+    /// Moves all times by `by`: an engine has let the job pause, and with it the clock that it was told.
+    pub fn postpone(&mut self, by: Duration) {
+        self.start += by;
+        self.phase_start += by;
+        if let Place::BeforeIteration(start) = &mut self.place {
+            *start += by;
+        }
+    }
+
+    /// Whether it has done an iteration, and starts the next one neither in a new slot nor after a time-shift.
+    pub fn is_settled(&self) -> bool {
+        self.iteration > 0 && !self.aligning && !self.is_remainder()
+    }
+
+    /// One iteration on an idle network without jitter.
+    pub fn period(&self) -> Duration {
+        self.periodic().profile.period()
+    }
+
     /// The Up phases of an iteration.
     pub fn phases(&self) -> &[Phase] {
         self.periodic().profile.phases()
@@ -478,6 +497,19 @@ impl<'a> ClosedLoop<'a> {
 }
 
 impl Slots {
+    /// The same slots by a clock that is `behind`.
+    pub fn earlier_by(self, behind: Duration) -> Self {
+        // Any slot may be the origin, but time does not begin before the run.
+        let into_period = behind.as_ps() % self.period.as_ps();
+        let before = (self.period.as_ps() - into_period) % self.period.as_ps();
+        Self { origin: self.origin + Duration::from_ps(before), ..self }
+    }
+
+    /// The same slots by a clock that is `ahead`.
+    pub fn later_by(self, ahead: Duration) -> Self {
+        Self { origin: self.origin + Duration::from_ps(ahead.as_ps() % self.period.as_ps()), ..self }
+    }
+
     // How late `time` is compared with the nearest point `offset` after the start of a slot. The result is above minus a
     // half and at most half of the period.
     fn deviation_ps(self, time: Time, offset: Duration) -> i64 {

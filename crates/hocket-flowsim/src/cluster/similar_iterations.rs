@@ -54,6 +54,22 @@ impl SimilarIterations {
         }
     }
 
+    /// The time that they take, with the waits before them.
+    pub(super) fn whole(&self) -> Duration {
+        self.duration + self.delayed
+    }
+
+    /// The same iteration after one that ended at `after`; it ends by `last`, whatever its duration.
+    pub(super) fn moved_to(&self, after: Time, last: Time) -> Self {
+        let start = (after + self.delayed).min(last);
+        Self { start, end: (start + self.duration).min(last), ..self.clone() }
+    }
+
+    /// The same iterations, the first of which has another number.
+    pub(super) fn numbered(self, iteration: u64) -> Self {
+        Self { iteration, ..self }
+    }
+
     /// Merges these iterations into the row `open` if their times differ from those of its first iteration by no more than
     /// `merge` × its duration. Otherwise replaces `open` and returns the old row, which is then complete.
     pub(super) fn join(self, open: &mut Option<Self>, merge: f64) -> Option<Self> {

@@ -1,0 +1,180 @@
+//! A job that no other can slow down: each of its phases takes as long as on an idle network.
+
+use hocket_des::{Duration, Time};
+use hocket_scenario::Records;
+use hocket_scenario::closed_loop::{Next, Slots, TooLong};
+
+use crate::cluster::running::Running;
+use crate::cluster::skip_ahead::{Rows, SkipAhead, Watch};
+use crate::error::FlowError;
+use crate::sender::picobits;
+
+pub(super) struct Alone {
+    pub(super) job: Running,
+    pub(super) rows: Rows,
+    /// By the job's clock.
+    records: Records,
+    /// The last event, by the job's clock.
+    now: Time,
+    /// The time that it has skipped, by which its clock is behind that of the run.
+    behind: Duration,
+    merge: f64,
+    watch: Option<Watch>,
+}
+
+impl Alone {
+    /// A job by the clock of the run. If it is in an Up phase, it continues at its demand from `now` on.
+    pub(super) fn new(
+        mut job: Running,
+        now: Time,
+        merge: f64,
+        skip_ahead: Option<SkipAhead>,
+    ) -> Self {
+        if job.sender.active {
+            job.sender.advance(now);
+            job.sender.rate = job.sender.cap;
+            job.wake = Some(now + job.sender.time_at_cap());
+        }
+        let watch = skip_ahead.filter(|_| job.varies).map(|settings| Watch::new(settings, 1));
+        Self {
+            job,
+            rows: Rows::default(),
+            records: Records::of_jobs(0),
+            now,
+            behind: Duration::ZERO,
+            merge,
+            watch,
+        }
+    }
+
+    /// The job by the clock of the run, which is at `now`.
+    pub(super) fn into_job(mut self, now: Time) -> (Running, Rows) {
+        self.settle(now);
+        self.job.postpone(self.behind);
+        (self.job, self.rows)
+    }
+
+    pub(super) fn behind(&self) -> Duration {
+        self.behind
+    }
+
+    /// Accounts for what the job has sent up to `now`.
+    pub(super) fn settle(&mut self, now: Time) {
+        if self.job.sender.active {
+            self.job.sender.advance(now - self.behind);
+        }
+    }
+
+    /// Begins to watch the job anew, since it has changed.
+    pub(super) fn disturb(&mut self) {
+        self.watch.iter_mut().for_each(Watch::restart);
+    }
+
+    /// Assigns slots to the job, or removes them. Its next iteration starts at the next slot.
+    pub(super) fn align(&mut self, now: Time, slots: Option<Slots>) -> Result<(), TooLong> {
+        let Running { closed_loop, wake, .. } = &mut self.job;
+        closed_loop.align(now - self.behind, slots.map(|slots| slots.earlier_by(self.behind)))?;
+        if closed_loop.done() == 0 {
+            *wake = closed_loop.first_start().or(*wake);
+        }
+        Ok(())
+    }
+
+    /// A time before which it does not leave.
+    pub(super) fn earliest_departure(&self, now: Time) -> Time {
+        match self.job.wake {
+            Some(wake) => (wake + self.behind).max(self.job.earliest_end(now)),
+            None => Time::from_ps(u64::MAX),
+        }
+    }
+
+    /// Advances to `until`. Returns whether the job leaves then.
+    pub(super) fn advance(&mut self, until: Time) -> Result<bool, FlowError> {
+        loop {
+            self.skip_ahead(until);
+            let until = until - self.behind;
+            let Some(now) = self.job.wake.filter(|&wake| wake <= until) else {
+                return Ok(false);
+            };
+            self.now = now;
+            if self.job.sender.active {
+                self.job.sender.advance(now);
+                self.job.sender.stop();
+            }
+            let next = self.job.closed_loop.proceed(now, &mut self.records)?;
+            self.note_iterations();
+            self.job.wake = match next {
+                Next::Wait(time) => Some(time),
+                Next::Send(phase) => {
+                    let sender = &mut self.job.sender;
+                    sender.start(now, phase.rate, picobits(phase.rate, phase.duration));
+                    sender.rate = phase.rate;
+                    Some(now + phase.duration)
+                }
+                Next::Leave => {
+                    self.job.wake = None;
+                    return Ok(true);
+                }
+            };
+            self.leap(now, until);
+        }
+    }
+
+    fn note_iterations(&mut self) {
+        self.records.phases.clear();
+        let mut adjustment = None;
+        for mut row in self.records.adjustments.drain(..) {
+            row.time += self.behind;
+            adjustment = Some(row);
+            self.rows.adjustments.push(row);
+        }
+        for row in self.records.iterations.drain(..) {
+            let finished = self.job.iterations(&row, self.behind, 1);
+            if let Some(watch) = &mut self.watch {
+                watch.note(0, &finished, adjustment);
+            }
+            self.rows.iterations.extend(finished.join(&mut self.job.open, self.merge));
+        }
+    }
+
+    // Leaps over identical iterations, so that simulating a job alone without jitter takes no longer for more iterations.
+    fn leap(&mut self, now: Time, until: Time) {
+        let Running { closed_loop, sender, wake, .. } = &mut self.job;
+        let count = closed_loop.identical_until(now, until);
+        if count > 0 {
+            let (first, span) = closed_loop.leap(count);
+            let busy = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
+            sender.repeat(closed_loop.phases(), count, busy * count);
+            sender.postpone(span);
+            *wake = wake.map(|wake| wake + span);
+            let identical = self.job.iterations(&first, self.behind, count);
+            self.rows.iterations.extend(identical.join(&mut self.job.open, self.merge));
+        }
+    }
+
+    // Repeats what was watched, where that is before `until`.
+    fn skip_ahead(&mut self, until: Time) {
+        let Some(watch) = &mut self.watch else { return };
+        if watch.is_due() {
+            watch.turn(self.now);
+        }
+        let Running { closed_loop, sender, open, done_before, .. } = &mut self.job;
+        let left = closed_loop.left().unwrap_or(0);
+        let room = until.since(self.now + self.behind);
+        let cycle = closed_loop.slots().map_or(Duration::ZERO, |slots| slots.period);
+        let Some(skip) = watch.skip(room, cycle, std::iter::once(left)) else { return };
+        let (first, rows, merge) = (*done_before + closed_loop.done(), &mut self.rows, self.merge);
+        let repeated = watch.repeat(0, skip.by, left - 1, &mut |place, row, adjustment| {
+            rows.adjustments.extend(adjustment);
+            rows.iterations.extend(row.numbered(first + place).join(open, merge));
+        });
+        let busy = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
+        sender.repeat(closed_loop.phases(), repeated, busy * repeated);
+        closed_loop.skip(repeated);
+        self.behind += skip.by;
+        watch.skipped(skip);
+        if skip.ends {
+            watch.turn(self.now);
+        }
+    }
+}
