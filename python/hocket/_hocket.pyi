@@ -315,6 +315,7 @@ class _ClusterOptions(TypedDict):
     priority_queues: int
     goodput: Sequence[float]
     merge: float
+    skip_ahead: bool
     marks: _Marks | None
 
 class _StartSpec(TypedDict):

@@ -4,6 +4,8 @@
 
 use std::cmp::Ordering;
 
+use hocket_des::Rate;
+
 use crate::goodput::Goodput;
 
 /// The number of flows of a claim on a link, which a rate r loads with r × `flows`.
@@ -11,6 +13,13 @@ use crate::goodput::Goodput;
 pub(crate) struct Load {
     pub(crate) link: usize,
     pub(crate) flows: u64,
+}
+
+impl Load {
+    /// The demand on its link of a sender whose highest useful rate is `cap`.
+    pub(crate) fn demand_bps(&self, cap: Rate) -> u128 {
+        u128::from(cap.as_bps()) * u128::from(self.flows)
+    }
 }
 
 /// The claim of a sender to the links that it loads.
@@ -48,8 +57,10 @@ struct LinkState {
     capacity_bps: u64,
     /// Capacity that no claim has taken yet.
     available_bps: u64,
-    /// Of the present queue: the sum of its claims' demands, and the capacity that contention between its jobs wastes.
+    /// The sum of the demands of all claims. Below the capacity, the link limits none of them, and is left out.
     demand_bps: u128,
+    /// Of the present queue: the sum of its claims' demands, and the capacity that contention between its jobs wastes.
+    queue_demand_bps: u128,
     wasted_bps: u64,
     /// The sum of the weights of its rising claims, each times its flows.
     rising_weight: u128,
@@ -132,7 +143,9 @@ impl Allocator {
         }
         for claim in claims {
             for load in claim.loads {
-                self.links[load.link].note((claim.queue, claim.policy));
+                let link = &mut self.links[load.link];
+                link.note((claim.queue, claim.policy));
+                link.demand_bps += claim.demand_bps(load);
             }
         }
     }
@@ -168,13 +181,15 @@ impl Allocator {
     fn withhold(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
         for &index in queue {
             for load in claims[index].loads {
-                let demand_bps = u128::from(claims[index].cap_bps) * u128::from(load.flows);
-                self.links[load.link].demand_bps += demand_bps;
+                let link = &mut self.links[load.link];
+                if link.can_be_full() {
+                    link.queue_demand_bps += claims[index].demand_bps(load);
+                }
             }
         }
         for &link in &self.loaded {
             let link = &mut self.links[link];
-            let demand_bps = std::mem::take(&mut link.demand_bps);
+            let demand_bps = std::mem::take(&mut link.queue_demand_bps);
             if demand_bps > u128::from(link.available_bps) {
                 self.jobs.clear();
                 self.jobs.extend(link.claims.iter().map(|&index| claims[index].job));
@@ -205,10 +220,12 @@ impl Allocator {
         for &index in queue {
             for load in claims[index].loads {
                 let link = &mut self.links[load.link];
-                if link.claims.is_empty() {
-                    self.loaded.push(load.link);
+                if link.can_be_full() {
+                    if link.claims.is_empty() {
+                        self.loaded.push(load.link);
+                    }
+                    link.claims.push(index);
                 }
-                link.claims.push(index);
                 link.rising_weight += claims[index].weight_on(load);
             }
         }
@@ -255,6 +272,7 @@ impl LinkState {
             capacity_bps,
             available_bps: capacity_bps,
             demand_bps: 0,
+            queue_demand_bps: 0,
             wasted_bps: 0,
             rising_weight: 0,
             claims: Vec::new(),
@@ -267,6 +285,7 @@ impl LinkState {
 
     fn reset(&mut self) {
         self.available_bps = self.capacity_bps;
+        self.demand_bps = 0;
         self.full = false;
         self.sharers = 0;
         self.first = (0, 0);
@@ -281,6 +300,10 @@ impl LinkState {
         self.sharers += 1;
     }
 
+    fn can_be_full(&self) -> bool {
+        self.demand_bps >= u128::from(self.capacity_bps)
+    }
+
     fn level(&self) -> Level {
         Level { bps: self.available_bps, weight: self.rising_weight }
     }
@@ -289,6 +312,10 @@ impl LinkState {
 impl Claim<'_> {
     fn cap_level(&self) -> Level {
         Level { bps: self.cap_bps, weight: u128::from(self.weight) }
+    }
+
+    fn demand_bps(&self, load: &Load) -> u128 {
+        load.demand_bps(Rate::from_bps(self.cap_bps))
     }
 
     fn weight_on(&self, load: &Load) -> u128 {

@@ -118,6 +118,8 @@ struct LinkState {
     name: String,
     /// The streams that send, each with its number of flows here.
     senders: Vec<(usize, u64)>,
+    /// The sum of their demands. Below the capacity, none of them slows down another here.
+    demand_bps: u128,
     /// The last search that visited it.
     seen: u64,
     /// If contention is recorded: whether the link is full and has several flows.
@@ -137,6 +139,7 @@ impl Network {
             id,
             name: fabric.links()[id.index()].name.clone(),
             senders: Vec::new(),
+            demand_bps: 0,
             seen: 0,
             contended: false,
         };
@@ -255,8 +258,11 @@ impl Network {
         if let Some(contention) = &mut self.contention {
             contention.enter(&self.streams[stream].inputs);
         }
-        for load in &*self.streams[stream].loads {
-            self.links[load.link].senders.push((stream, load.flows));
+        let Stream { loads, sender, .. } = &self.streams[stream];
+        for load in &**loads {
+            let link = &mut self.links[load.link];
+            link.senders.push((stream, load.flows));
+            link.demand_bps += load.demand_bps(sender.cap);
         }
         self.disturbed.push(stream);
     }
@@ -273,13 +279,22 @@ impl Network {
         if let Some(contention) = &mut self.contention {
             contention.leave(&self.streams[stream].inputs);
         }
-        for load in &*self.streams[stream].loads {
-            let senders = &mut self.links[load.link].senders;
-            let place = senders.iter().position(|&(sender, _)| sender == stream);
-            senders.remove(place.expect("a stream that leaves was sending"));
-            // One of the remaining streams suffices: the search finds the others over this link.
-            self.disturbed.extend(senders.first().map(|&(sender, _)| sender));
+        let Stream { loads, sender, .. } = &self.streams[stream];
+        for load in &**loads {
+            let could_be_full = self.can_be_full(load.link);
+            let link = &mut self.links[load.link];
+            let place = link.senders.iter().position(|&(sender, _)| sender == stream);
+            link.senders.remove(place.expect("a stream that leaves was sending"));
+            link.demand_bps -= load.demand_bps(sender.cap);
+            // All of them: the search does not find the others over a link that can no longer be full.
+            if could_be_full {
+                self.disturbed.extend(link.senders.iter().map(|&(sender, _)| sender));
+            }
         }
+    }
+
+    fn can_be_full(&self, link: usize) -> bool {
+        self.links[link].demand_bps >= u128::from(self.allocator.capacity_bps(link))
     }
 
     /// Shares links anew where something has changed.
@@ -387,8 +402,8 @@ impl Network {
         }
     }
 
-    // All sending streams that the disturbed ones reach over common links, directly or through others, and those links. Max-min
-    // rates of other streams cannot change.
+    // All sending streams that the disturbed ones reach over links that can be full, directly or through others, and all their
+    // links. Max-min rates of other streams cannot change.
     fn component(&mut self) -> (Vec<usize>, Vec<usize>) {
         self.search += 1;
         let (mut streams, mut links) = (Vec::new(), Vec::new());
@@ -405,7 +420,9 @@ impl Network {
                 if link.seen != self.search {
                     link.seen = self.search;
                     links.push(load.link);
-                    frontier.extend(link.senders.iter().map(|&(sender, _)| sender));
+                    if link.demand_bps >= u128::from(self.allocator.capacity_bps(load.link)) {
+                        frontier.extend(link.senders.iter().map(|&(sender, _)| sender));
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::cluster::{
-    ClusterRun, Ended, Rest, Settings, SimilarIterations, Start, Traffic,
+    ClusterRun, Ended, Rest, Settings, SimilarIterations, SkipAhead, Start, Traffic,
 };
 use hocket_flowsim::{Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
@@ -24,6 +24,7 @@ pub(crate) struct ClusterOptions {
     goodput: Vec<f64>,
     merge: f64,
     marks: Option<Marks>,
+    skip_ahead: bool,
 }
 
 /// The fields of [`MarkModel`], which documents them.
@@ -110,6 +111,7 @@ impl PyClusterRun {
             goodput: Goodput::new(&options.goodput).map_err(value_error)?,
             merge: options.merge,
             marks: options.marks.map(Marks::into_model).transpose()?,
+            skip_ahead: options.skip_ahead.then(SkipAhead::default),
         };
         let link_names = fabric.links().iter().map(|link| link.name.clone()).collect();
         Ok(Self { run: ClusterRun::new(fabric, settings), jobs: 0, link_names })

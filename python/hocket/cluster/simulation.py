@@ -201,6 +201,7 @@ class _Simulation:
                 "goodput": trace.goodput,
                 "merge": settings.merge,
                 "marks": marks,
+                "skip_ahead": settings.skip_ahead,
             },
         )
         self._tables = Tables(sink, self._engine, trace, counts_marks=marks is not None)

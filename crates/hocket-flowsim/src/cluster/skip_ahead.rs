@@ -28,7 +28,7 @@ pub struct SkipAhead {
 
 impl Default for SkipAhead {
     fn default() -> Self {
-        Self { warm_up: 3, watched: 64, watched_by_job: 4, repeats: 8, most_repeats: 32 }
+        Self { warm_up: 3, watched: 64, watched_by_job: 4, repeats: 16, most_repeats: 64 }
     }
 }
 

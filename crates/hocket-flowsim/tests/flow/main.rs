@@ -5,5 +5,6 @@ mod common;
 mod policies;
 mod properties;
 mod runs;
+mod skip_ahead;
 mod training;
 mod two_jobs;
