@@ -14,21 +14,35 @@ use crate::cluster::similar_iterations::SimilarIterations;
 /// How much is simulated of a time without changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipAhead {
-    /// Each job's iterations after a change that are not repeated.
-    pub warm_up: u32,
-    /// The iterations of jobs that share links which are then watched, over all these jobs.
-    pub watched: u32,
-    /// The fewest of them of one job.
-    pub watched_by_job: u32,
+    /// Iterations after a change that are not repeated.
+    pub warm_up: Fewest,
+    /// Iterations that are then watched.
+    pub watched: Fewest,
     /// The number of times that the first watched time is repeated. Each later one is repeated twice as often as the one before…
     pub repeats: u32,
     /// …up to this number of times.
     pub most_repeats: u32,
 }
 
+/// The smallest number of iterations, each of which must be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fewest {
+    /// Of each job.
+    pub each: u64,
+    /// On average over jobs that share links.
+    pub average: u64,
+    /// Over all these jobs.
+    pub total: u64,
+}
+
 impl Default for SkipAhead {
     fn default() -> Self {
-        Self { warm_up: 3, watched: 64, watched_by_job: 4, repeats: 16, most_repeats: 64 }
+        Self {
+            warm_up: Fewest { each: 1, average: 3, total: 6 },
+            watched: Fewest { each: 2, average: 4, total: 64 },
+            repeats: 16,
+            most_repeats: 64,
+        }
     }
 }
 
@@ -44,8 +58,9 @@ pub(super) struct Watch {
     settings: SkipAhead,
     state: State,
     jobs: Vec<Watched>,
-    /// The number of jobs that are still to do iterations of the present state.
-    missing: usize,
+    /// The number of iterations in the present state that are still to be done, and of jobs that have not done enough of them.
+    missing: u64,
+    missing_jobs: usize,
     /// The number of times that the next watched time is repeated.
     repeats: u32,
 }
@@ -73,7 +88,7 @@ pub(super) struct Skip {
 #[derive(Default)]
 struct Watched {
     /// The number of iterations that it is still to do.
-    missing: u32,
+    missing: u64,
     rows: Vec<(SimilarIterations, Option<AdjustmentRow>)>,
     /// The row to be repeated next.
     next: usize,
@@ -100,8 +115,14 @@ impl Skip {
 impl Watch {
     pub(super) fn new(settings: SkipAhead, jobs: usize) -> Self {
         let jobs = (0..jobs).map(|_| Watched::default()).collect();
-        let mut watch =
-            Self { settings, state: State::WarmingUp, jobs, missing: 0, repeats: settings.repeats };
+        let mut watch = Self {
+            settings,
+            state: State::WarmingUp,
+            jobs,
+            missing: 0,
+            missing_jobs: 0,
+            repeats: settings.repeats,
+        };
         watch.restart();
         watch
     }
@@ -113,10 +134,11 @@ impl Watch {
         self.expect(self.settings.warm_up);
     }
 
-    fn expect(&mut self, iterations: u32) {
-        self.missing = self.jobs.len();
+    fn expect(&mut self, fewest: Fewest) {
+        self.missing = fewest.total.max(fewest.average * self.jobs.len() as u64);
+        self.missing_jobs = self.jobs.len();
         for job in &mut self.jobs {
-            job.missing = iterations;
+            job.missing = fewest.each;
         }
     }
 
@@ -132,24 +154,25 @@ impl Watch {
         if matches!(self.state, State::Watching(_)) {
             watched.rows.push((row.clone(), adjustment));
         }
+        self.missing = self.missing.saturating_sub(1);
         if watched.missing > 0 {
             watched.missing -= 1;
-            self.missing -= usize::from(watched.missing == 0);
+            self.missing_jobs -= usize::from(watched.missing == 0);
         }
     }
 
     /// Whether all jobs have done the iterations of the present state.
     pub(super) fn is_due(&self) -> bool {
-        self.missing == 0 && !matches!(self.state, State::Repeating { .. })
+        self.missing == 0
+            && self.missing_jobs == 0
+            && !matches!(self.state, State::Repeating { .. })
     }
 
     /// Begins to watch at `now`, or to repeat what was watched until then. Returns whether it repeats from now on. Both times are
     /// by the clock of the jobs.
     pub(super) fn turn(&mut self, now: Time) -> bool {
         let State::Watching(since) = self.state else {
-            let jobs = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
-            let each = self.settings.watched.div_ceil(jobs).max(self.settings.watched_by_job);
-            self.expect(each);
+            self.expect(self.settings.watched);
             self.jobs.iter_mut().for_each(|job| job.rows.clear());
             self.state = State::Watching(now);
             return false;
