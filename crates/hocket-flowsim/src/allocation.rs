@@ -15,6 +15,9 @@ pub(crate) struct Load {
     pub(crate) flows: u64,
 }
 
+/// Levels whose rounded values differ by less, relatively, are compared exactly.
+const ROUNDING: f64 = 1e-9;
+
 impl Load {
     /// The demand on its link of a sender whose highest useful rate is `cap`.
     pub(crate) fn demand_bps(&self, cap: Rate) -> u128 {
@@ -50,6 +53,13 @@ pub(crate) struct Allocator {
     goodput: Goodput,
     /// Scratch space: the jobs on a link.
     jobs: Vec<usize>,
+    /// The numbers of the present allocation and of its present queue, with which links are stamped.
+    visit: u64,
+    queue: u64,
+    /// By claim: the level of its cap, rounded.
+    caps: Vec<f64>,
+    /// Levels that are above it when rounded are above the lowest one.
+    near: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -64,6 +74,7 @@ struct LinkState {
     wasted_bps: u64,
     /// The sum of the weights of its rising claims, each times its flows.
     rising_weight: u128,
+    rounded_level: f64,
     /// The claims of the present queue.
     claims: Vec<usize>,
     full: bool,
@@ -72,6 +83,10 @@ struct LinkState {
     /// The queue and policy of the first claim, and whether another claim differs.
     first: (u8, u64),
     mixed: bool,
+    /// The last allocation that visited it.
+    visit: u64,
+    /// The last queue of an allocation that loaded it.
+    queue: u64,
 }
 
 /// The rate per weight at which a claim reaches its cap or a link its capacity. It is kept as a fraction and
@@ -94,6 +109,10 @@ impl Allocator {
             loaded: Vec::new(),
             goodput,
             jobs: Vec::new(),
+            visit: 0,
+            queue: 0,
+            caps: Vec::new(),
+            near: 0.0,
         }
     }
 
@@ -103,6 +122,7 @@ impl Allocator {
     pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
         rates_bps.clear();
         rates_bps.resize(claims.len(), 0);
+        self.caps.resize(claims.len(), 0.0);
         self.reset(claims);
         // Taken out while `fill` borrows everything, and put back to keep its allocation.
         let mut by_queue = std::mem::take(&mut self.by_queue);
@@ -138,12 +158,13 @@ impl Allocator {
     }
 
     fn reset(&mut self, claims: &[Claim<'_>]) {
-        for load in claims.iter().flat_map(|claim| claim.loads) {
-            self.links[load.link].reset();
-        }
+        self.visit += 1;
         for claim in claims {
             for load in claim.loads {
                 let link = &mut self.links[load.link];
+                if link.visit != self.visit {
+                    link.reset(self.visit);
+                }
                 link.note((claim.queue, claim.policy));
                 link.demand_bps += claim.demand_bps(load);
             }
@@ -160,6 +181,13 @@ impl Allocator {
         }
         self.rising.clear();
         self.rising.extend_from_slice(queue);
+        for &index in queue {
+            self.caps[index] = claims[index].cap_level().rounded();
+        }
+        for &link in &self.loaded {
+            let link = &mut self.links[link];
+            link.rounded_level = link.level().rounded();
+        }
         while let Some(level) = self.lowest_level(claims) {
             self.freeze(claims, level);
             let mut frozen = std::mem::take(&mut self.frozen);
@@ -210,30 +238,36 @@ impl Allocator {
         }
     }
 
+    // Prepares the links that claims of `queue` can fill.
     fn load_links(&mut self, claims: &[Claim<'_>], queue: &[usize]) {
-        for load in queue.iter().flat_map(|&index| claims[index].loads) {
-            let link = &mut self.links[load.link];
-            link.rising_weight = 0;
-            link.claims.clear();
-        }
+        self.queue += 1;
         self.loaded.clear();
         for &index in queue {
             for load in claims[index].loads {
                 let link = &mut self.links[load.link];
-                if link.can_be_full() {
-                    if link.claims.is_empty() {
-                        self.loaded.push(load.link);
-                    }
-                    link.claims.push(index);
+                if !link.can_be_full() {
+                    continue;
                 }
+                if link.queue != self.queue {
+                    link.queue = self.queue;
+                    link.rising_weight = 0;
+                    link.claims.clear();
+                    self.loaded.push(load.link);
+                }
+                link.claims.push(index);
                 link.rising_weight += claims[index].weight_on(load);
             }
         }
     }
 
-    fn lowest_level(&self, claims: &[Claim<'_>]) -> Option<Level> {
-        let caps = self.rising.iter().map(|&index| claims[index].cap_level());
-        let links = self.loaded.iter().map(|&link| self.links[link].level());
+    fn lowest_level(&mut self, claims: &[Claim<'_>]) -> Option<Level> {
+        let caps = self.rising.iter().map(|&index| self.caps[index]);
+        let links = self.loaded.iter().map(|&link| self.links[link].rounded_level);
+        self.near = caps.chain(links).fold(f64::INFINITY, f64::min) * (1.0 + ROUNDING);
+        let caps = self.rising.iter().filter(|&&index| self.caps[index] <= self.near);
+        let caps = caps.map(|&index| claims[index].cap_level());
+        let links = self.loaded.iter().map(|&link| &self.links[link]);
+        let links = links.filter(|link| link.rounded_level <= self.near).map(LinkState::level);
         caps.chain(links).min_by(Level::compare)
     }
 
@@ -243,12 +277,14 @@ impl Allocator {
         let at_level = |reached: Level| reached.compare(&level).is_eq();
         for &link in &self.loaded {
             let link = &mut self.links[link];
-            if at_level(link.level()) {
+            if link.rounded_level <= self.near && at_level(link.level()) {
                 link.full = true;
                 self.frozen.extend_from_slice(&link.claims);
             }
         }
-        let stopped_by_cap = |index: &usize| at_level(claims[*index].cap_level());
+        let (caps, near) = (&self.caps, self.near);
+        let stopped_by_cap =
+            |index: &usize| caps[*index] <= near && at_level(claims[*index].cap_level());
         self.frozen.extend(self.rising.iter().copied().filter(stopped_by_cap));
         self.frozen.sort_unstable();
         self.frozen.dedup();
@@ -260,8 +296,12 @@ impl Allocator {
     fn take(&mut self, claim: &Claim<'_>, rate_bps: u64) {
         for load in claim.loads {
             let link = &mut self.links[load.link];
-            link.available_bps -= rate_bps * load.flows;
-            link.rising_weight -= claim.weight_on(load);
+            // Nothing need be known of a link that cannot be full.
+            if link.queue == self.queue {
+                link.available_bps -= rate_bps * load.flows;
+                link.rising_weight -= claim.weight_on(load);
+                link.rounded_level = link.level().rounded();
+            }
         }
     }
 }
@@ -275,15 +315,19 @@ impl LinkState {
             queue_demand_bps: 0,
             wasted_bps: 0,
             rising_weight: 0,
+            rounded_level: 0.0,
             claims: Vec::new(),
             full: false,
             sharers: 0,
             first: (0, 0),
             mixed: false,
+            visit: 0,
+            queue: 0,
         }
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self, visit: u64) {
+        self.visit = visit;
         self.available_bps = self.capacity_bps;
         self.demand_bps = 0;
         self.full = false;
@@ -324,6 +368,11 @@ impl Claim<'_> {
 }
 
 impl Level {
+    /// As a number for a first comparison, with a relative error far below [`ROUNDING`].
+    fn rounded(self) -> f64 {
+        self.bps as f64 / self.weight as f64
+    }
+
     // The limits of a scenario on rates, weights, flows and jobs keep the products within 128 bits: see `MAX_RATE`.
     fn compare(&self, other: &Self) -> Ordering {
         (u128::from(self.bps) * other.weight).cmp(&(u128::from(other.bps) * self.weight))

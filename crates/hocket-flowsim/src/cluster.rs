@@ -427,6 +427,15 @@ impl ClusterRun {
         done_before + place.map_or(0, |place| running(place).closed_loop.done())
     }
 
+    /// The number of iterations so far that were repeated instead of being simulated.
+    pub fn repeated_iterations(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Alone(alone) => alone.rows.repeated,
+            Part::Sharing(component) => component.rows.repeated,
+        });
+        self.rows.repeated + parts.sum::<u64>()
+    }
+
     /// Advances the run to `until`, or to the first time at which jobs leave. Returns the jobs that leave then, in order.
     ///
     /// # Errors
@@ -605,6 +614,7 @@ impl ClusterRun {
                 (jobs, rows)
             }
         };
+        self.rows.repeated += rows.repeated;
         self.rows.iterations.append(&mut rows.iterations);
         self.rows.adjustments.append(&mut rows.adjustments);
         jobs

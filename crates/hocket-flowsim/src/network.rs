@@ -390,7 +390,7 @@ impl Network {
 
     fn is_contended(&self, link: usize) -> bool {
         let flows = self.links[link].senders.iter().map(|&(_, flows)| flows);
-        flows.sum::<u64>() > 1 && self.allocator.is_full(link)
+        self.allocator.is_full(link) && flows.sum::<u64>() > 1
     }
 
     /// Accounts for contention up to now, on all links of a stream.
@@ -528,7 +528,8 @@ impl Network {
     }
 
     fn check_capacity(&self, links: &[usize]) -> Result<(), FlowError> {
-        for &link in links {
+        // The demand of all senders is below the capacity of the others.
+        for &link in links.iter().filter(|&&link| self.can_be_full(link)) {
             let senders = self.links[link].senders.iter();
             let loads = senders.map(|&(stream, flows)| self.streams[stream].sender.rate * flows);
             let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));

@@ -171,6 +171,7 @@ impl Alone {
         let busy = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
         sender.repeat(closed_loop.phases(), repeated, busy * repeated);
         closed_loop.skip(repeated);
+        rows.repeated += repeated;
         self.behind += skip.by;
         watch.skipped(skip);
         if skip.ends {

@@ -363,6 +363,7 @@ impl Component {
         let busy = skip.part_of(self.watched.busy[job]);
         self.network.streams[job].sender.repeat(closed_loop.phases(), repeated, busy);
         closed_loop.skip(repeated);
+        rows.repeated += repeated;
         for (&link, counted) in &self.watched.contended[job] {
             let (time, marks) = (skip.part_of(counted.contended), counted.marks * skip.times());
             contended.entry(link).or_default().add(StreamContention { contended: time, marks });

@@ -51,6 +51,8 @@ impl Default for SkipAhead {
 pub(super) struct Rows {
     pub(super) iterations: Vec<SimilarIterations>,
     pub(super) adjustments: Vec<AdjustmentRow>,
+    /// The number of iterations so far that were repeated instead of being simulated.
+    pub(super) repeated: u64,
 }
 
 /// The iterations of jobs that are watched together.
