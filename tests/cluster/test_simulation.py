@@ -348,3 +348,28 @@ def test_jobs_that_contend_lose_the_goodput_of_the_fabric(
     run = simulate_cluster(lossy, Policy("scripted", scripted({0: {"a": (0, 2), "b": (1, 3)}})))
     for job in jobs_of(run).values():
         assert job["completion_s"] == pytest.approx(5 + 100 * (0.126 + 0.2146), rel=1e-6)
+
+
+def test_a_run_that_skips_ahead_says_what_it_repeated(make_trace: MakeTrace, scripted: MakeScripted) -> None:
+    # `a` and `b` share the links of two racks; `c` has one server and no link.
+    jobs = [{"name": "a"}, {"name": "b"}, {"name": "c", "workers": 1}]
+    jobs = [{**job, "iterations": 2_000} for job in jobs]
+    placement = {"a": (0, 2), "b": (1, 3), "c": (4,)}
+    policy = Policy("scripted", scripted({0: placement}))
+    settings = {"jitter": 0.01}
+    full = simulate_cluster(make_trace(jobs, cluster=settings), policy)
+    run = simulate_cluster(make_trace(jobs, cluster={**settings, "skip_ahead": True}), policy)
+    assert "skip_ahead" not in full.manifest
+    skipped = run.manifest["skip_ahead"]
+    assert skipped["iterations"] == 6_000
+    assert 3_000 < skipped["repeated"] < 6_000
+    counted = run.tables["iterations"].group_by("job").agg(pl.col("count").sum())
+    assert counted.sort("job").rows() == [("a", 2_000), ("b", 2_000), ("c", 2_000)]
+    for job, slowdown in ((job, mean_slowdown(full, job)) for job in "abc"):
+        assert mean_slowdown(run, job) == pytest.approx(slowdown, rel=0.02)
+    assert mean_slowdown(full, "a") > 1.1
+
+
+def mean_slowdown(run: Run, job: str) -> float:
+    rows = run.tables["iterations"].filter(pl.col("job") == job)
+    return float((rows["iteration_s"] * rows["count"]).sum() / (rows["ideal_s"] * rows["count"]).sum())

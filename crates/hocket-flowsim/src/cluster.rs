@@ -534,7 +534,9 @@ impl ClusterRun {
                 rests.push(Rest {
                     job: job.id,
                     rest: closed_loop.remainder(left),
-                    iterations: closed_loop.left().expect("jobs of a cluster have a number of them"),
+                    iterations: closed_loop
+                        .left()
+                        .expect("jobs of a cluster have a number of them"),
                     waits: closed_loop.iteration_start().is_none(),
                     slots: closed_loop.slots().map(|slots| slots.later_by(behind)),
                 });

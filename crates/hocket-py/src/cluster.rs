@@ -171,6 +171,11 @@ impl PyClusterRun {
         Ok(self.run.done(self.job_id(job)?))
     }
 
+    /// The number of iterations that were repeated instead of being simulated.
+    fn repeated_iterations(&self) -> u64 {
+        self.run.repeated_iterations()
+    }
+
     /// Runs until `until_ps` or the first time at which jobs end. Returns these jobs, each with "done" or "stopped".
     fn advance(&mut self, py: Python<'_>, until_ps: u64) -> PyResult<Vec<(u32, &'static str)>> {
         // The engine cannot be interrupted while it runs, so Ctrl-C takes effect between calls.

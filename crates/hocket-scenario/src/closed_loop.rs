@@ -507,7 +507,10 @@ impl Slots {
 
     /// The same slots by a clock that is `ahead`.
     pub fn later_by(self, ahead: Duration) -> Self {
-        Self { origin: self.origin + Duration::from_ps(ahead.as_ps() % self.period.as_ps()), ..self }
+        Self {
+            origin: self.origin + Duration::from_ps(ahead.as_ps() % self.period.as_ps()),
+            ..self
+        }
     }
 
     // How late `time` is compared with the nearest point `offset` after the start of a slot. The result is above minus a

@@ -45,8 +45,17 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     for directory, run in runs.items():
         tables = ", ".join(f"{name} ({run.height(name):,})" for name in run.tables)
         took = f"simulated {run.manifest['simulated_s']:,.3f} s in {run.manifest['run_s']:.3f} s"
-        out.print(f"{escape(run.manifest['scheduler'])}: {took}")
+        out.print(f"{escape(run.manifest['scheduler'])}: {took}{_repeated(run)}")
         out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
+
+
+def _repeated(run: Run) -> str:
+    """The share of iterations that were repeated instead of being simulated; empty without `skip_ahead`."""
+    skipped = run.manifest.get("skip_ahead")
+    if skipped is None or skipped["iterations"] == 0:
+        return ""
+    share = skipped["repeated"] / skipped["iterations"]
+    return f"; {share:.0%} of {skipped['iterations']:,} iterations repeat simulated ones (skip_ahead)"
 
 
 def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:

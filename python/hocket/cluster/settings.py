@@ -36,4 +36,5 @@ class Settings(Table):
     merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
     """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
     skip_ahead: StrictBool = default(False, "Hocket: simulate every iteration")
-    """Between two changes, simulate some iterations of jobs with jitter, and repeat them for the others."""
+    """Simulate only some of the iterations between two changes of placements or slots, and repeat them in
+    place of the others. Jobs without jitter are always simulated."""

@@ -13,7 +13,7 @@ from hocket.cluster.marks import marks_for
 from hocket.cluster.policies import Policy, load_policy
 from hocket.cluster.tables import DecisionRecord, Tables
 from hocket.cluster.trace import Trace, TraceLike, as_trace
-from hocket.cluster.transitions import Costs, Transitions
+from hocket.cluster.transitions import Costs, Member, Transitions
 from hocket.errors import InputError, SelfCheckError
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
@@ -369,6 +369,7 @@ class _Simulation:
             "run_s": time.perf_counter() - self._started,
             "peak_rss_mb": peak_rss_mb(),
             "decided": self._decision_times.described(),
+            **self._skipped(members),
             "counts": {
                 "jobs": len(self._trace.jobs),
                 "arrived": len(members),
@@ -378,6 +379,15 @@ class _Simulation:
             "plan": self._trace.resolved(),
         }
         return self._sink.finish(manifest)
+
+    def _skipped(self, members: Sequence[Member]) -> dict[str, Any]:
+        """What was repeated instead of being simulated, for the manifest."""
+        if not self._trace.settings.skip_ahead:
+            return {}
+        iterations = sum(member.iterations for member in members)
+        return {
+            "skip_ahead": {"iterations": iterations, "repeated": self._engine.repeated_iterations()},
+        }
 
 
 def _marks(trace: Trace) -> "_hocket._Marks | None":

@@ -94,9 +94,8 @@ impl Component {
         let mut ordered = links.clone();
         ordered.resize(shared + before.len(), 0);
         before.iter().for_each(|(&link, &place)| ordered[place] = link);
-        let rated = ordered.iter().map(|&link| {
-            (LinkId::from_index(link), fabric.links()[link].rate)
-        });
+        let rated =
+            ordered.iter().map(|&link| (LinkId::from_index(link), fabric.links()[link].rate));
         network.contention = Some(Contention::new(rated, (*model).clone()));
         for (place, link) in links.iter().enumerate() {
             if let Some(marks) = marks.remove(link) {
@@ -118,7 +117,8 @@ impl Component {
         for (number, (mut job, loads)) in jobs.into_iter().enumerate() {
             let network = &mut component.network;
             network.policies.push(job.policy.clone());
-            let here = |load: &Load| Load { link: place(load.link).expect("it is shared"), ..*load };
+            let here =
+                |load: &Load| Load { link: place(load.link).expect("it is shared"), ..*load };
             let loads: Arc<[Load]> = loads.iter().map(here).collect();
             let owner = Owner::Job { job: number };
             let stream = network.add(owner, JobId::from_index(number), loads, (1, 1));
@@ -338,7 +338,8 @@ impl Component {
             let busy = self.watched.busy.iter_mut().zip(&self.network.streams);
             busy.for_each(|(busy, stream)| *busy = stream.sender.busy() - *busy);
         } else {
-            self.watched = Account::new(self.network.streams.iter().map(|stream| stream.sender.busy()));
+            self.watched =
+                Account::new(self.network.streams.iter().map(|stream| stream.sender.busy()));
         }
     }
 

@@ -73,7 +73,10 @@ enum State {
     /// Since this time.
     Watching(Time),
     /// What was watched for `span` is to be repeated for `owed`.
-    Repeating { span: Duration, owed: Duration },
+    Repeating {
+        span: Duration,
+        owed: Duration,
+    },
 }
 
 /// A time to be skipped.

@@ -21,14 +21,14 @@ fn seconds(s: u64) -> Time {
 }
 
 fn one_link() -> Fabric {
-    Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).unwrap()
+    Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate")
 }
 
 /// A start of up to a million iterations with jitter, each with compute followed by communication.
 fn start(compute_ms: u64, sending_ms: u64, gbps: u64) -> Start {
     let (start, duration) = (Duration::from_ms(compute_ms), Duration::from_ms(sending_ms));
     let up = Phase { start, duration, rate: Rate::from_gbps(gbps) };
-    let profile = Profile::new(start + duration, vec![up]).unwrap();
+    let profile = Profile::new(start + duration, vec![up]).expect("Up ends with the period");
     let crossings = vec![Crossing { link: LinkId::new(0), flows: 1 }];
     Start { iterations: 1_000_000, jitter: 0.01, ..Start::new(profile, crossings) }
 }
@@ -44,7 +44,8 @@ fn random_jobs(jobs: u64, seed: u64, skip_ahead: Option<SkipAhead>) -> (ClusterR
         let compute_ms = 50 + times_longer * draw(&mut draws, 400);
         let sending_ms = 30 + draw(&mut draws, 200);
         let id = run.add(format!("job{number}"));
-        run.start(id, start(compute_ms, sending_ms, 30 + draw(&mut draws, 15))).unwrap();
+        run.start(id, start(compute_ms, sending_ms, 30 + draw(&mut draws, 15)))
+            .expect("it ends in time");
         periods.push((compute_ms + sending_ms) as f64 * 1e9);
     }
     (run, periods)
@@ -65,7 +66,7 @@ impl Totals {
         let (mut contended_s, mut delays_s) = (0.0, 0.0);
         for seed in 0..components {
             let (mut run, periods) = random_jobs(jobs, seed, skip_ahead);
-            assert!(run.advance(seconds(240)).unwrap().is_empty());
+            assert!(run.advance(seconds(240)).expect("its checks hold").is_empty());
             slowdowns.extend(run.take_iterations().iter().map(|row| {
                 let mean_ps = row.duration.as_ps() as f64 / row.count as f64;
                 (mean_ps / periods[row.job.index()], row.count)
@@ -93,7 +94,10 @@ fn what_is_repeated_is_distributed_as_what_is_simulated() {
         let simulated = Totals::of(jobs, components, None);
         let repeated = Totals::of(jobs, components, Some(SkipAhead::default()));
         let near = |what: &str, a: f64, b: f64, within: f64| {
-            assert!((a - b).abs() <= within * a, "{what} of {jobs} jobs: {a} simulated, {b} repeated");
+            assert!(
+                (a - b).abs() <= within * a,
+                "{what} of {jobs} jobs: {a} simulated, {b} repeated"
+            );
         };
         near("iterations", simulated.iterations, repeated.iterations, 0.005);
         near("slowdown", simulated.slowdown, repeated.slowdown, 0.01);
@@ -164,7 +168,8 @@ fn the_number_of_threads_changes_nothing() {
     let outcome = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let settings = Settings { skip_ahead: Some(SkipAhead::default()), ..Settings::default() };
+            let settings =
+                Settings { skip_ahead: Some(SkipAhead::default()), ..Settings::default() };
             let mut run = ClusterRun::new(&fabric(), settings);
             // Two pairs on different links, and a job alone.
             for (number, link) in [0, 0, 2, 2, 3].into_iter().enumerate() {
