@@ -18,8 +18,8 @@ use crate::engine::FlowOptions;
 use crate::error::FlowError;
 use crate::goodput::Goodput;
 use crate::marks::MarkModel;
-use crate::network::{Network, Owner, Policy, Timer};
-use crate::sender::{Sender, bytes_of, picobits};
+use crate::network::{Network, Owner, Policy, Stream, Timer};
+use crate::sender::{Sender, bytes_of};
 
 mod similar_iterations;
 
@@ -73,6 +73,9 @@ pub struct Settings {
     pub seed: u64,
     /// The number of queues that a link serves in strict order.
     pub priority_queues: u8,
+    /// Crossings count 1/`flow_parts` of a flow, so that a flow can be spread over several paths. At least 1; times the rate of
+    /// a link, it must fit in 60 bits. The model of marks counts whole flows and needs 1.
+    pub flow_parts: u64,
     /// The goodput of links for which jobs contend.
     pub goodput: Goodput,
     /// Consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
@@ -165,6 +168,9 @@ struct Running {
     planned: u64,
     /// Packets marked in its iterations before the present one.
     marks_before: f64,
+    /// What it had sent when it last changed its links, in picobits, and for how long: this is counted as traffic of the links
+    /// before.
+    counted: (u128, Duration),
     /// The row that the next iteration may still join.
     open: Option<SimilarIterations>,
 }
@@ -176,9 +182,16 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no goodput lost, rows only of equal iterations, no marks.
+    /// Seed 1, one queue, whole flows, no goodput lost, rows only of equal iterations, no marks.
     fn default() -> Self {
-        Self { seed: 1, priority_queues: 1, goodput: Goodput::default(), merge: 0.0, marks: None }
+        Self {
+            seed: 1,
+            priority_queues: 1,
+            flow_parts: 1,
+            goodput: Goodput::default(),
+            merge: 0.0,
+            marks: None,
+        }
     }
 }
 
@@ -213,6 +226,7 @@ impl ClusterRun {
         let links = (0..fabric.links().len()).map(LinkId::from_index);
         let steps = FlowOptions::default().adaptive_steps;
         let mut network = Network::new(fabric, links, settings.goodput.clone(), steps, false);
+        network.divide_flows(settings.flow_parts);
         let link = |(number, link): (usize, &Link)| (LinkId::from_index(number), link.rate);
         let links = fabric.links().iter().enumerate().map(link);
         network.contention = Some(Contention::new(links, settings.marks.clone()));
@@ -255,11 +269,7 @@ impl ClusterRun {
         assert!(member.running.is_none(), "a job runs in one place at a time");
         let policy = &mut self.network.policies[id.index()];
         (policy.queue, policy.share) = (self.settings.queue_of(start.priority), start.share);
-        let load = |crossing: &Crossing| Load {
-            link: crossing.link.index(),
-            flows: u64::from(crossing.flows),
-        };
-        let loads: Vec<Load> = start.crossings.iter().map(load).collect();
+        let loads = loads_of(&start.crossings);
         let job = Job {
             arrival: start.at,
             jitter: start.jitter,
@@ -283,6 +293,7 @@ impl ClusterRun {
             ends: None,
             planned: start.iterations,
             marks_before: 0.0,
+            counted: (0, Duration::ZERO),
             open: None,
         };
         for (link, bps) in running.peak_demands_bps() {
@@ -316,6 +327,50 @@ impl ClusterRun {
             }
         }
         Ok(())
+    }
+
+    /// Moves a running job to another queue and to other links from now on, in the middle of a phase if it is sending.
+    ///
+    /// # Panics
+    /// If the job does not run, its crossings have unknown links, or marks are counted: their model knows no queues.
+    pub fn reroute(&mut self, id: JobId, priority: u8, crossings: &[Crossing]) {
+        assert!(self.settings.marks.is_none(), "marks are not modelled for jobs that are rerouted");
+        let queue = self.settings.queue_of(priority);
+        self.network.policies[id.index()].queue = queue;
+        let running =
+            self.members[id.index()].running.as_mut().expect("only running jobs have links");
+        let stream = running.stream;
+        let loads = loads_of(crossings);
+        if loads == running.loads {
+            self.network.set_queue(stream, queue);
+            return;
+        }
+        // Off its links, it is a job alone, until sharing is updated.
+        if std::mem::take(&mut running.shares) {
+            self.network.detach(stream);
+        }
+        let mut traffic = std::mem::take(&mut self.traffic);
+        self.count_traffic(id.index(), &mut traffic);
+        self.traffic = traffic;
+        let running = self.members[id.index()].running.as_mut().expect("it still runs");
+        let state = &mut self.network.streams[stream];
+        running.counted = (state.sender.sent(), state.sender.busy());
+        state.contention.clear();
+        (state.loads, state.inputs) = (Rc::new([]), Vec::new());
+        if state.sender.active {
+            state.sender.rate = state.sender.cap;
+            running.wake = Some(self.network.now + state.sender.time_at_cap());
+        }
+        self.network.set_queue(stream, queue);
+        running.ends = None;
+        for (link, bps) in running.peak_demands_bps() {
+            self.peak_demand_bps[link] -= bps;
+        }
+        (running.loads, running.inputs) = (loads, Vec::new());
+        for (link, bps) in running.peak_demands_bps() {
+            self.peak_demand_bps[link] += bps;
+        }
+        self.moved = true;
     }
 
     /// Lets a job leave at the end of its iteration, or at once if it is between two iterations or before the first. Returns
@@ -526,9 +581,8 @@ impl ClusterRun {
                 running.wake = Some(time);
                 self.network.timers.schedule(time, Timer::Job { job });
             }
-            Next::Send(phase) => {
-                let total = picobits(phase.rate, phase.duration);
-                self.network.start(running.stream, phase.rate, total);
+            Next::Send(_) => {
+                self.network.start_phase(running.stream, running.closed_loop.present_phases());
             }
             Next::Leave => return Ok(Some(job)),
         }
@@ -543,10 +597,11 @@ impl ClusterRun {
             return Ok(ends);
         }
         let adjustments = self.records.adjustments.len();
-        let mut sender = self.network.streams[running.stream].sender.clone();
+        let Stream { share, sender, .. } = &self.network.streams[running.stream];
+        let (share, mut sender) = (*share, sender.clone());
         let (mut closed_loop, mut wake) = (running.closed_loop.clone(), running.wake);
         let mut alone =
-            Alone { closed_loop: &mut closed_loop, wake: &mut wake, sender: &mut sender };
+            Alone { closed_loop: &mut closed_loop, wake: &mut wake, share, sender: &mut sender };
         let forever = Time::from_ps(u64::MAX);
         let ends = alone.advance(forever, &mut self.records, &mut |_, _| {})?;
         // These adjustments have not happened yet.
@@ -560,9 +615,9 @@ impl ClusterRun {
     fn run_alone(&mut self, job: usize, until: Time) -> Result<bool, FlowError> {
         let Member { done_before, running, .. } = &mut self.members[job];
         let Running { closed_loop, stream, wake, open, .. } = running.as_mut().expect("it runs");
-        let sender = &mut self.network.streams[*stream].sender;
+        let Stream { share, sender, .. } = &mut self.network.streams[*stream];
         let (iterations, merge) = (&mut self.iterations, self.settings.merge);
-        let mut alone = Alone { closed_loop, wake, sender };
+        let mut alone = Alone { closed_loop, wake, share: *share, sender };
         let ends = alone.advance(until, &mut self.records, &mut |row, count| {
             iterations.extend(SimilarIterations::new(row, *done_before, count).join(open, merge));
         })?;
@@ -614,8 +669,9 @@ impl ClusterRun {
         for load in &running.loads {
             let key = (LinkId::from_index(load.link), JobId::from_index(job));
             let total = traffic.entry(key).or_default();
-            total.bytes += bytes_of(stream.sender.sent(), load.flows);
-            total.busy += stream.sender.busy();
+            let bytes = bytes_of(stream.sender.sent() - running.counted.0, load.flows);
+            total.bytes += Bytes::new(bytes.get() / self.settings.flow_parts);
+            total.busy += stream.sender.busy() - running.counted.1;
             if let Some(contention) = stream.contention.get(&load.link) {
                 total.contended += contention.contended;
                 total.marks += contention.marks;
@@ -631,10 +687,19 @@ impl ClusterRun {
     }
 }
 
+fn loads_of(crossings: &[Crossing]) -> Vec<Load> {
+    let load = |crossing: &Crossing| Load {
+        link: crossing.link.index(),
+        flows: u64::from(crossing.flows),
+    };
+    crossings.iter().map(load).collect()
+}
+
 /// A job that runs alone: each of its phases takes as long as on an idle network.
 struct Alone<'m> {
     closed_loop: &'m mut ClosedLoop<'static>,
     wake: &'m mut Option<Time>,
+    share: Share,
     sender: &'m mut Sender,
 }
 
@@ -658,7 +723,7 @@ impl Alone<'_> {
             *self.wake = match next {
                 Next::Wait(time) => Some(time),
                 Next::Send(phase) => {
-                    self.sender.start(now, phase.rate, picobits(phase.rate, phase.duration));
+                    self.sender.start_phase(now, self.share, self.closed_loop.present_phases());
                     self.sender.rate = phase.rate;
                     Some(now + phase.duration)
                 }
