@@ -400,6 +400,9 @@ fn a_job_moved_behind_another_lets_it_pass_at_once() {
     run.reroute(b, 1, &on_link(0, 1));
     // Each has sent 20 ms' worth: a sends the other 80 ms at full rate, and b after it.
     assert_eq!(ends(&mut run), [(a, at(120)), (b, at(200))]);
+    // Held back from 40 to 120 ms, it was not sending.
+    let of_b = run.traffic()[&(LinkId::new(0), b)];
+    assert_eq!([of_b.contended, of_b.busy], [40, 120].map(Duration::from_ms));
 }
 
 #[test]
