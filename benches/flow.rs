@@ -63,7 +63,7 @@ fn thousand_iterations(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("two_jobs_1000_iterations");
     let fair = (Share::Fair, 0.0);
     let jittered = (Share::Fair, 0.01);
-    let adaptive = (Share::Adaptive(Weight::ONE), 0.01);
+    let adaptive = (Share::adaptive(Weight::ONE), 0.01);
     for (name, (share, jitter)) in [("fair", fair), ("jittered", jittered), ("adaptive", adaptive)]
     {
         let scenario = two_jobs(star(2), share, jitter);

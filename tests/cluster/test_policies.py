@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hocket.cluster.policies import load_policy
+from hocket.cluster.policies import SUFFIXES, check_titles, load_policy
 from hocket.cluster.trace import Trace, parse_trace
 from hocket.errors import InputError
+from hocket.schedulers.fifo import Fifo
 from hocket.schedulers.ideal import Ideal
 from hocket.schedulers.pollux import Pollux
 from hocket.schedulers.random_placement import RandomPlacement
@@ -29,6 +30,7 @@ def trace() -> Trace:
         ("pollux-osdi21", Pollux, False),
         ("pollux-adaptdl+cassini", Pollux, True),
         ("random", RandomPlacement, False),
+        ("fifo+cassini", Fifo, True),
         ("ideal", Ideal, False),
     ],
 )
@@ -38,6 +40,27 @@ def test_a_name_is_a_scheduler_with_cassini_or_without(
     policy = load_policy(title, trace)
     assert isinstance(policy.scheduler, scheduler)
     assert (policy.cassini, policy.title) == (cassini, title)
+
+
+@pytest.mark.parametrize(
+    ("title", "fields"),
+    [
+        ("fifo", set()),
+        ("fifo+crux+mltcp", {"crux", "mltcp"}),
+        ("themis+cassini+perfect-routing", {"cassini", "perfect_routing"}),
+    ],
+)
+def test_suffixes_set_what_decides_about_traffic(trace: Trace, title: str, fields: set[str]) -> None:
+    policy = load_policy(title, trace)
+    assert {field for field in SUFFIXES.values() if getattr(policy, field)} == fields
+    assert policy.title == title
+
+
+def test_suffixes_may_be_in_any_order_and_titles_have_one(trace: Trace) -> None:
+    policies = [load_policy(title, trace) for title in ("fifo+mltcp+cassini", "fifo+cassini+mltcp")]
+    assert {policy.title for policy in policies} == {"fifo+cassini+mltcp"}
+    with pytest.raises(InputError, match=r"scheduler 'fifo\+cassini\+mltcp': is given 2 times"):
+        check_titles(policies)
 
 
 def test_an_own_class_may_be_a_dataclass_with_annotations_as_text(trace: Trace, tmp_path: Path) -> None:
@@ -66,12 +89,22 @@ def test_an_own_class_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
         (
             "x",
             "scheduler 'x': is not known; known: themis, pollux, pollux-osdi21, pollux-adaptdl, random, "
-            "ideal, and FILE.py:Class",
+            "fifo, ideal, and FILE.py:Class",
         ),
         (
             "ideal+cassini",
-            "scheduler 'ideal+cassini': its jobs share no links, so CASSINI has nothing to choose; leave out "
-            "+cassini",
+            "scheduler 'ideal+cassini': its jobs share no links, so +cassini has no effect; leave it out",
+        ),
+        ("themis+crx", "scheduler 'themis+crx': suffix '+crx' is not known; did you mean '+crux'?"),
+        (
+            "fifo+x",
+            "scheduler 'fifo+x': suffix '+x' is not known; known: +cassini, +crux, +mltcp, +perfect-routing",
+        ),
+        ("fifo+crux+crux", "scheduler 'fifo+crux+crux': suffix +crux is given 2 times"),
+        (
+            "fifo+cassini+crux",
+            "scheduler 'fifo+cassini+crux': +cassini chooses placements for the paths of ECMP, and +crux "
+            "chooses other paths; leave out one of them",
         ),
         ("nowhere.py:Mine", "scheduler 'nowhere.py:Mine': there is no file 'nowhere.py'"),
         ("mine.py:Mine", "scheduler 'mine.py:Mine': mine.py has no class 'Mine'; did you mean 'Mind'?"),

@@ -24,6 +24,11 @@ POLICIES = [
     "pollux+cassini",
     "random",
     "random+cassini",
+    "fifo",
+    "fifo+cassini",
+    "themis+crux",
+    "themis+mltcp",
+    "themis+cassini+perfect-routing",
     "ideal",
 ]
 
@@ -45,8 +50,10 @@ def test_one_job_alone_runs_as_under_ideal(make_trace: MakeTrace, policy: str) -
     pollux = {"tune_batch_size": False}
     trace = make_trace([job], cluster={"jitter": 0.01}, pollux=pollux)
     alone, ideal = (simulate_cluster(trace, each).tables for each in (policy, "ideal"))
-    assert_frame_equal(alone["iterations"], ideal["iterations"])
-    assert_frame_equal(alone["jobs"], ideal["jobs"])
+    # The model of marks is for flows of one path, queue and weight.
+    uncounted = ["marks"] if any(suffix in policy for suffix in ("crux", "mltcp", "routing")) else []
+    for table in ("iterations", "jobs"):
+        assert_frame_equal(alone[table].drop(uncounted), ideal[table].drop(uncounted))
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -116,6 +116,13 @@ impl Allocator {
         }
     }
 
+    /// Makes all links `times` as large.
+    pub(crate) fn multiply_capacities(&mut self, times: u64) {
+        for link in &mut self.links {
+            link.capacity_bps *= times;
+        }
+    }
+
     /// Writes the rate of each claim, in bits per second, in the order of the claims. The rates do
     /// not depend on that order. Takes O(loads + levels × (claims + links)), where levels are the
     /// distinct ones at which rates stop rising.

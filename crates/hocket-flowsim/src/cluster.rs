@@ -92,6 +92,9 @@ pub struct Settings {
     pub seed: u64,
     /// The number of queues that a link serves in strict order.
     pub priority_queues: u8,
+    /// Crossings count 1/`flow_parts` of a flow, so that a flow can be spread over several paths. At least 1; times the rate of
+    /// a link, it must fit in 60 bits. The model of marks counts whole flows and needs 1.
+    pub flow_parts: u64,
     /// The goodput of links for which jobs contend.
     pub goodput: Goodput,
     /// Consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
@@ -184,11 +187,12 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, no goodput lost, rows only of equal iterations, no marks, every iteration simulated.
+    /// Seed 1, one queue, whole flows, no goodput lost, rows only of equal iterations, no marks, every iteration simulated.
     fn default() -> Self {
         Self {
             seed: 1,
             priority_queues: 1,
+            flow_parts: 1,
             goodput: Goodput::default(),
             merge: 0.0,
             marks: None,
@@ -336,11 +340,7 @@ impl ClusterRun {
         let name = self.names[id.index()].clone();
         let queue = self.settings.queue_of(start.priority);
         let policy = Policy { name: name.clone(), queue, share: start.share };
-        let load = |crossing: &Crossing| Load {
-            link: crossing.link.index(),
-            flows: u64::from(crossing.flows),
-        };
-        let loads: Vec<Load> = start.crossings.iter().map(load).collect();
+        let loads = loads_of(&start.crossings);
         let input = |(link, before): (LinkId, LinkId)| (link.index(), before.index());
         let inputs = start.inputs.into_iter().map(input).collect();
         let job = Job {
@@ -391,6 +391,49 @@ impl ClusterRun {
             Part::Alone(alone) => alone.align(now, slots)?,
             Part::Sharing(component) => component.align(number, now, slots)?,
         }
+        Ok(())
+    }
+
+    /// Moves a running job to another queue and to other links from now on, in the middle of a phase if it is sending.
+    ///
+    /// # Errors
+    /// If a self-check fails: a link exceeds its rate.
+    ///
+    /// # Panics
+    /// If the job does not run, its crossings have unknown links, or marks are counted: their model knows no queues.
+    pub fn reroute(
+        &mut self,
+        id: JobId,
+        priority: u8,
+        crossings: &[Crossing],
+    ) -> Result<(), FlowError> {
+        assert!(self.settings.marks.is_none(), "marks are not modelled for jobs that are rerouted");
+        let (queue, loads) = (self.settings.queue_of(priority), loads_of(crossings));
+        let (part, number) = self.place(id);
+        let running = self.parts[part].job_mut(number);
+        let queue_before = std::mem::replace(&mut running.policy.queue, queue);
+        if loads == running.loads {
+            if queue != queue_before {
+                self.parts[part].disturb();
+                if let Part::Sharing(component) = &mut self.parts[part] {
+                    component.set_queue(number, queue)?;
+                }
+            }
+            return Ok(());
+        }
+        let mut job = self.take(id);
+        job.count_traffic(&job.sender, self.settings.flow_parts, &mut self.traffic);
+        job.forget_links();
+        for (link, bps) in job.peak_demands_bps() {
+            self.peak_demand_bps[link] -= bps;
+        }
+        (job.loads, job.inputs) = (loads, Vec::new());
+        for (link, bps) in job.peak_demands_bps() {
+            self.peak_demand_bps[link] += bps;
+        }
+        let alone = self.alone(job);
+        self.parts.push(alone);
+        self.find_places();
         Ok(())
     }
 
@@ -511,7 +554,7 @@ impl ClusterRun {
         for part in &mut self.parts {
             part.settle(self.now);
             for (number, job) in part.jobs().iter().enumerate() {
-                job.count_traffic(part.sender(number), &mut all);
+                job.count_traffic(part.sender(number), self.settings.flow_parts, &mut all);
             }
         }
         all
@@ -593,9 +636,11 @@ impl ClusterRun {
 
     // Which jobs share links from now on.
     fn groups(&self) -> Groups {
-        let can_be_full = |link: usize| {
-            self.peak_demand_bps[link] > u128::from(self.fabric.links()[link].rate.as_bps())
+        let capacity_bps = |link: usize| {
+            u128::from(self.fabric.links()[link].rate.as_bps())
+                * u128::from(self.settings.flow_parts)
         };
+        let can_be_full = |link: usize| self.peak_demand_bps[link] > capacity_bps(link);
         let jobs = self.parts.iter().flat_map(Part::jobs).map(|job| {
             let shared = job.loads.iter().filter(|load| can_be_full(load.link));
             (job.id, shared.copied().collect())
@@ -628,18 +673,9 @@ impl ClusterRun {
         if let Part::Sharing(component) = &self.parts[part] {
             component.check_sent(number)?;
         }
-        // The others run alone only until the run advances, which finds out with whom they share links.
-        let part = self.parts.swap_remove(part);
-        let mut jobs = self.dissolve(part);
-        let mut job = jobs.remove(number);
-        for other in jobs {
-            let alone = self.alone(other);
-            self.parts.push(alone);
-        }
-        self.moved = true;
+        let mut job = self.take(id);
         self.find_places();
-
-        job.count_traffic(&job.sender, &mut self.traffic);
+        job.count_traffic(&job.sender, self.settings.flow_parts, &mut self.traffic);
         self.rows.iterations.extend(job.open.take());
         for (link, bps) in job.peak_demands_bps() {
             self.peak_demand_bps[link] -= bps;
@@ -649,6 +685,21 @@ impl ClusterRun {
         member.done_before += job.closed_loop.done();
         let is_done = job.closed_loop.done() == job.planned;
         Ok(if is_done { Ended::Done } else { Ended::Stopped })
+    }
+
+    // Takes a job out of its part. The others run alone only until the run advances, which finds out with whom they share
+    // links.
+    fn take(&mut self, id: JobId) -> Running {
+        let (part, number) = self.place(id);
+        let part = self.parts.swap_remove(part);
+        let mut jobs = self.dissolve(part);
+        let job = jobs.remove(number);
+        for other in jobs {
+            let alone = self.alone(other);
+            self.parts.push(alone);
+        }
+        self.moved = true;
+        job
     }
 
     fn find_places(&mut self) {
@@ -663,6 +714,14 @@ impl ClusterRun {
     fn place(&self, id: JobId) -> (usize, usize) {
         self.members[id.index()].place.expect("only running jobs are somewhere")
     }
+}
+
+fn loads_of(crossings: &[Crossing]) -> Vec<Load> {
+    let load = |crossing: &Crossing| Load {
+        link: crossing.link.index(),
+        flows: u64::from(crossing.flows),
+    };
+    crossings.iter().map(load).collect()
 }
 
 fn add_delays(all: &mut BTreeMap<Encounter, f64>, more: BTreeMap<Encounter, f64>) {

@@ -154,7 +154,9 @@ impl Contention {
         for one in &state.sending {
             // Jobs share marks in proportion to what they send: a switch marks packets, whoever sends them.
             let marks = marks * one.load() / total;
-            add(one.stream, StreamContention { contended, marks });
+            // Held at zero by a higher queue, it is not sending, and so not contending either.
+            let contending = if one.rate.is_zero() { Duration::ZERO } else { contended };
+            add(one.stream, StreamContention { contended: contending, marks });
             let others: f64 = total - one.load();
             // A stream held back on several links is slowed down once, so each link accounts for an equal part.
             let lost_s =

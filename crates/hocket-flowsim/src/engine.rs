@@ -20,7 +20,7 @@ use crate::goodput::Goodput;
 use crate::network::{Network, Owner, Policy, Timer};
 use crate::plan::Planner;
 use crate::sampling::Sampler;
-use crate::sender::{bytes_of, picobits};
+use crate::sender::bytes_of;
 use crate::training::TrainingRun;
 
 // The largest number of events between two counts of rows. Counting at each event would slow all of them down; in this many,
@@ -341,9 +341,8 @@ impl<'a> Engine<'a> {
         let state = &mut self.periodic[job];
         match state.closed_loop.proceed(self.network.now, &mut self.records)? {
             Next::Wait(time) => self.network.timers.schedule(time, Timer::Job { job }),
-            Next::Send(phase) => {
-                let total = picobits(phase.rate, phase.duration);
-                self.network.start(state.stream, phase.rate, total);
+            Next::Send(_) => {
+                self.network.start_phase(state.stream, state.closed_loop.present_phases());
             }
             Next::Leave => {}
         }

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use hocket_des::{EventQueue, Rate, Time};
-use hocket_scenario::{Fabric, JobId, LinkId, RateRow, Records, Share};
+use hocket_scenario::{Adaptive, Fabric, JobId, LinkId, Phase, RateRow, Records, Share};
 
 use crate::allocation::{Allocator, Claim, Load};
 use crate::contention::{Contention, Sending, StreamContention};
@@ -94,6 +94,8 @@ pub(crate) struct Network {
     unused: Vec<usize>,
     /// The links of the run. A [`Load`] refers to them by index.
     links: Vec<LinkState>,
+    /// Loads of periodic jobs count 1/`flow_parts` of a flow, and so do the capacities of the allocator.
+    flow_parts: u64,
     allocator: Allocator,
     adaptive_steps: NonZeroU16,
     /// Streams whose links must be shared anew at `now`.
@@ -153,6 +155,7 @@ impl Network {
             unused: Vec::new(),
             allocator: Allocator::new(links.iter().map(capacity), goodput),
             links,
+            flow_parts: 1,
             adaptive_steps,
             disturbed: Vec::new(),
             touched: Vec::new(),
@@ -163,6 +166,12 @@ impl Network {
             left: Vec::new(),
             counters: FlowCounters::default(),
         }
+    }
+
+    /// Lets loads count 1/`parts` of a flow: a link carries as many times the rate of a part.
+    pub(crate) fn divide_flows(&mut self, parts: u64) {
+        self.flow_parts = parts;
+        self.allocator.multiply_capacities(parts);
     }
 
     /// Adds a stream that does not send yet, and returns its index.
@@ -225,6 +234,22 @@ impl Network {
         let state = &mut self.streams[stream];
         state.sender.start(self.now, cap, picobits);
         self.enter_links(stream);
+    }
+
+    /// Lets the stream of a periodic job send number `phase.1` of `phase.0`, the Up phases of its iteration.
+    pub(crate) fn start_phase(&mut self, stream: usize, phase: (&[Phase], usize)) {
+        let state = &mut self.streams[stream];
+        state.sender.start_phase(self.now, state.share, phase);
+        self.enter_links(stream);
+    }
+
+    /// Moves the stream of a periodic job to another queue.
+    pub(crate) fn set_queue(&mut self, stream: usize, queue: u8) {
+        let state = &mut self.streams[stream];
+        let moves = std::mem::replace(&mut state.queue, queue) != queue;
+        if moves {
+            self.disturbed.push(stream);
+        }
     }
 
     /// Handles the timer of a stream. Returns the owner if the stream has ended.
@@ -389,8 +414,13 @@ impl Network {
     }
 
     fn is_contended(&self, link: usize) -> bool {
-        let flows = self.links[link].senders.iter().map(|&(_, flows)| flows);
-        self.allocator.is_full(link) && flows.sum::<u64>() > 1
+        // Several streams contend, however small their loads, and so do several flows of one stream.
+        let several = match self.links[link].senders[..] {
+            [] => false,
+            [(_, flows)] => flows > self.flow_parts,
+            _ => true,
+        };
+        several && self.allocator.is_full(link)
     }
 
     /// Accounts for contention up to now, on all links of a stream.
@@ -535,6 +565,8 @@ impl Network {
             let (load, capacity) = (loads.sum(), Rate::from_bps(self.allocator.capacity_bps(link)));
             if load > capacity {
                 let (link, time) = (self.link_name(link), self.now);
+                let of_flows = |rate: Rate| Rate::from_bps(rate.as_bps() / self.flow_parts);
+                let (load, capacity) = (of_flows(load), of_flows(capacity));
                 return Err(FlowError::OverCapacity { link, time, load, capacity });
             }
         }
@@ -580,16 +612,17 @@ impl Network {
 }
 
 impl Stream {
-    /// Its claim at present. The weight is an integer: 1 + progress in units of half of one of `steps` steps, times the
-    /// weight of the share in 1/65,536.
+    /// Its claim at present. The weight is an integer: that of the share in 1/65,536, times twice the number of `steps`, so
+    /// that half a step is a whole number.
     fn claim(&self, steps: u64) -> Claim<'_> {
-        let weight = u64::from(self.share.weight().raw());
-        let progress = match self.share {
+        let grown = match self.share {
             Share::Fair | Share::Weighted(_) => 0,
-            // HotNets'22 section 4(i): 1 + sent/total, here at the middle of the step.
-            Share::Adaptive(_) => 2 * self.sender.steps_done(steps) + 1,
+            // At the middle of the step.
+            Share::Adaptive(Adaptive { slope, .. }) => {
+                u64::from(slope.raw()) * (2 * self.sender.steps_done(steps) + 1)
+            }
         };
-        let policy = weight * (2 * steps + progress);
+        let policy = u64::from(self.share.weight().raw()) * 2 * steps + grown;
         Claim {
             job: self.job.index(),
             cap_bps: self.sender.cap.as_bps(),

@@ -2,7 +2,7 @@
 //! any whole rate moves a whole number of them in any whole time.
 
 use hocket_des::{Bytes, Duration, Rate, Time};
-use hocket_scenario::Phase;
+use hocket_scenario::{Phase, Share, Span};
 
 /// Picobits in a byte.
 pub(crate) const PICOBITS_PER_BYTE: u128 = 8_000_000_000_000;
@@ -19,6 +19,9 @@ pub(crate) struct Sender {
     /// Picobits of the phase, and those that are left.
     total: u128,
     remaining: u128,
+    /// Picobits over which steps are counted, and those of them that were sent before the phase.
+    whole: u128,
+    before: u128,
     /// The time up to which `remaining` is valid.
     updated: Time,
     /// Picobits sent since the start of the run.
@@ -37,6 +40,8 @@ impl Sender {
             rate: Rate::ZERO,
             total: 0,
             remaining: 0,
+            whole: 0,
+            before: 0,
             updated: Time::ZERO,
             sent: 0,
             due: 0,
@@ -51,8 +56,25 @@ impl Sender {
         self.cap = cap;
         self.total = total;
         self.remaining = self.total;
+        (self.whole, self.before) = (total, 0);
         self.due += self.total;
         self.updated = now;
+    }
+
+    /// Starts number `place` of `phases`, the Up phases of an iteration, for a job with this share.
+    pub(crate) fn start_phase(
+        &mut self,
+        now: Time,
+        share: Share,
+        (phases, place): (&[Phase], usize),
+    ) {
+        let sum = |phases: &[Phase]| -> u128 {
+            phases.iter().map(|phase| picobits(phase.rate, phase.duration)).sum()
+        };
+        self.start(now, phases[place].rate, sum(&phases[place..=place]));
+        if matches!(share, Share::Adaptive(adaptive) if adaptive.span == Span::Iteration) {
+            (self.whole, self.before) = (sum(phases), sum(&phases[..place]));
+        }
     }
 
     /// Advances the phase to `now` at the rate that it has had since the last call.
@@ -81,10 +103,10 @@ impl Sender {
         self.rate = Rate::ZERO;
     }
 
-    /// The number of finished steps, of `steps` equal steps of the phase.
+    /// The number of finished steps, of `steps` equal steps of the phase or of the iteration.
     pub(crate) fn steps_done(&self, steps: u64) -> u64 {
-        let done = (self.total - self.remaining) / self.step(steps);
-        u64::try_from(done).expect("a phase has at most `steps` steps")
+        let done = (self.before + self.total - self.remaining) / self.step(steps);
+        u64::try_from(done).expect("there are at most `steps` steps")
     }
 
     /// Time until the phase ends at the present rate, rounded up; `None` if it never does.
@@ -92,10 +114,11 @@ impl Sender {
         self.time_to_move(self.remaining)
     }
 
-    /// Time until the present one of `steps` equal steps ends, or the phase, rounded up; `None` if neither does.
+    /// Time until the present one of `steps` equal steps ends, or the phase if that is earlier, rounded up; `None` if neither
+    /// does.
     pub(crate) fn time_to_step(&self, steps: u64) -> Option<Duration> {
         let step = self.step(steps);
-        let into_step = (self.total - self.remaining) % step;
+        let into_step = (self.before + self.total - self.remaining) % step;
         self.time_to_move(self.remaining.min(step - into_step))
     }
 
@@ -137,7 +160,7 @@ impl Sender {
 
     // Rounded up: with steps rounded down, there could be more of them than `steps`.
     fn step(&self, steps: u64) -> u128 {
-        self.total.div_ceil(u128::from(steps))
+        self.whole.div_ceil(u128::from(steps))
     }
 
     fn time_to_move(&self, picobits: u128) -> Option<Duration> {

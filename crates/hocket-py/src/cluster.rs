@@ -14,16 +14,20 @@ use crate::convert::{
     PlainCrossings, PlainProfile, PyFabric, columns, crossings, plain_profile, profile,
 };
 use crate::error::value_error;
-use crate::simulate::share;
+use crate::simulate::{PlainShare, share};
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct ClusterOptions {
     seed: u64,
     priority_queues: u8,
+    /// 1 unless crossings count parts of flows.
+    #[pyo3(default = 1)]
+    flow_parts: u64,
     goodput: Vec<f64>,
     merge: f64,
     marks: Option<Marks>,
+    #[pyo3(default = false)]
     skip_ahead: bool,
 }
 
@@ -46,7 +50,7 @@ pub(crate) struct StartSpec {
     inputs: Vec<(u32, u32)>,
     at_ps: u64,
     iterations: u64,
-    share: (String, f64),
+    share: PlainShare,
     priority: u8,
     jitter: f64,
 }
@@ -108,6 +112,7 @@ impl PyClusterRun {
         let settings = Settings {
             seed: options.seed,
             priority_queues: options.priority_queues,
+            flow_parts: options.flow_parts,
             goodput: Goodput::new(&options.goodput).map_err(value_error)?,
             merge: options.merge,
             marks: options.marks.map(Marks::into_model).transpose()?,
@@ -153,6 +158,12 @@ impl PyClusterRun {
     /// Removes a job's slots.
     fn release(&mut self, job: u32) -> PyResult<()> {
         self.run.align(self.job_id(job)?, None).map_err(value_error)
+    }
+
+    /// Moves a running job to another queue and to other links from now on; marks must not be counted.
+    fn reroute(&mut self, job: u32, priority: u8, crossed: PlainCrossings) -> PyResult<()> {
+        let id = self.job_id(job)?;
+        self.run.reroute(id, priority, &crossings(crossed)).map_err(value_error)
     }
 
     /// Stops a job at the end of its iteration, or at once if it is between two iterations or before the first. Returns

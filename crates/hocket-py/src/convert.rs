@@ -1,5 +1,7 @@
 //! Conversions between Python's plain values and the types of the crates; errors become `ValueError`.
 
+use std::collections::BTreeMap;
+
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
     Cable, Column, Crossing, Fabric, JobFlow, LinkId, Node, NodeId, NodeKind, Phase, Profile,
@@ -134,6 +136,32 @@ impl PyFabric {
         let mut routing = Routing::new(&self.0);
         let ring = ring_crossings(&workers, &mut routing, first_label).map_err(value_error)?;
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
+    }
+
+    /// As [`Self::ring`], with flows in `parts` that are spread evenly over all shortest paths.
+    fn spread_ring(&self, workers: Vec<u32>, parts: u32) -> PyResult<PlainCrossings> {
+        let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
+        let mut routing = Routing::new(&self.0);
+        let mut by_link = BTreeMap::new();
+        for flow in ring_flows(&workers, 0) {
+            for (link, parts) in routing.spread(flow.from, flow.to, parts).map_err(value_error)? {
+                *by_link.entry(link.code()).or_insert(0) += parts;
+            }
+        }
+        Ok(by_link.into_iter().collect())
+    }
+
+    /// The shortest paths of each flow: all that begin with the first link of its route, at most
+    /// [`MAX_PATHS`](hocket_scenario::routing::MAX_PATHS).
+    fn paths(&self, flows: Vec<PlainFlow>) -> PyResult<Vec<Vec<Vec<u32>>>> {
+        let mut routing = Routing::new(&self.0);
+        let paths = |flow: PlainFlow| {
+            let (from, to) = (NodeId::new(flow.from_node), NodeId::new(flow.to_node));
+            let paths = routing.paths(from, to, flow.label).map_err(value_error)?;
+            let codes = |path: &Vec<LinkId>| path.iter().map(|link| link.code()).collect();
+            Ok(paths.iter().map(codes).collect())
+        };
+        flows.into_iter().map(paths).collect()
     }
 
     /// The links from one node to another, as switches choose them for this label.

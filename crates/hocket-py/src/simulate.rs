@@ -6,7 +6,8 @@ use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{FlowOptions, Goodput, run_observed};
 use hocket_packetsim::{Change, LinkChange, PathChoice, Skip, run_scenario};
 use hocket_scenario::{
-    Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Stop, Transport, Weight, Work,
+    Adaptive, Job, JobFlow, LinkId, NodeId, Periodic, Scenario, Share, Span, Stop, Transport,
+    Weight, Work,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -33,8 +34,7 @@ pub(crate) struct JobSpec {
     training: Option<TrainingDict>,
     arrival_ps: u64,
     iterations: Option<u64>,
-    /// "fair", "weighted" or "adaptive", and the weight.
-    share: (String, f64),
+    share: PlainShare,
     priority: u8,
     time_shift_ps: Option<u64>,
     clock_error_ps: u64,
@@ -141,15 +141,33 @@ impl JobSpec {
     }
 }
 
-/// How a job shares links: "fair", "weighted" or "adaptive", and the weight.
-pub(crate) fn share((kind, weight): &(String, f64)) -> PyResult<Share> {
-    let weight = Weight::new(*weight).map_err(value_error)?;
-    let shares = [
-        ("fair", Share::Fair),
-        ("weighted", Share::Weighted(weight)),
-        ("adaptive", Share::Adaptive(weight)),
-    ];
-    one_of("share", kind, shares)
+/// How a job shares links.
+#[derive(FromPyObject)]
+pub(crate) enum PlainShare {
+    /// "fair", "weighted" or "adaptive", and the weight.
+    Weight(String, f64),
+    /// "mltcp", the weight at the start of an iteration, and what it gains until its end.
+    Growth(String, f64, f64),
+}
+
+pub(crate) fn share(plain: &PlainShare) -> PyResult<Share> {
+    let weight = |value: f64| Weight::new(value).map_err(value_error);
+    match plain {
+        PlainShare::Weight(kind, value) => {
+            let weight = weight(*value)?;
+            let shares = [
+                ("fair", Share::Fair),
+                ("weighted", Share::Weighted(weight)),
+                ("adaptive", Share::adaptive(weight)),
+            ];
+            one_of("share", kind, shares)
+        }
+        PlainShare::Growth(kind, intercept, slope) => {
+            let (intercept, slope) = (weight(*intercept)?, weight(*slope)?);
+            let adaptive = Adaptive { intercept, slope, span: Span::Iteration };
+            one_of("share", kind, [("mltcp", Share::Adaptive(adaptive))])
+        }
+    }
 }
 
 impl RunSpec {

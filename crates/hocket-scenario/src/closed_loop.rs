@@ -262,6 +262,18 @@ impl<'a> ClosedLoop<'a> {
         self.periodic().profile.phases()
     }
 
+    /// The Up phases of the present iteration, of which a remainder has only some, and the number of the present one. Outside
+    /// Up phases, the number of those that have ended.
+    pub fn present_phases(&self) -> (&[Phase], usize) {
+        let phases = self.profile().phases();
+        let place = match self.place {
+            Place::BeforeIteration(_) => 0,
+            Place::Down(place) | Place::Up(place) => place,
+            Place::Gone => phases.len(),
+        };
+        (phases, place)
+    }
+
     /// The job's slots, if it has any.
     pub fn slots(&self) -> Option<Slots> {
         self.slots

@@ -22,9 +22,28 @@ pub enum Share {
     /// A fixed weight, which models a shorter rate-increase timer of DCQCN. HotNets'22 section 2 measured
     /// 30 against 15 Gbps, a weight of 2, with timers of 100 and 125 µs.
     Weighted(Weight),
-    /// Weight × (1 + sent ÷ total of this Up phase): the adaptively unfair DCQCN of HotNets'22
-    /// section 4(i).
-    Adaptive(Weight),
+    /// A weight that grows with what the job has sent.
+    Adaptive(Adaptive),
+}
+
+/// The weight intercept + slope × sent ÷ total, which favours the job that is closer to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Adaptive {
+    /// The weight at the beginning.
+    pub intercept: Weight,
+    /// What it has gained at the end.
+    pub slope: Weight,
+    /// What sent and total refer to.
+    pub span: Span,
+}
+
+/// The bytes over which a weight grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Span {
+    /// Those of an Up phase: the adaptively unfair DCQCN of HotNets'22 section 4(i).
+    Phase,
+    /// Those of an iteration, which may have several Up phases: MLTCP (HotNets'24).
+    Iteration,
 }
 
 /// How many flows of a job a directed link carries: a job of rate r loads it with r × `flows`.
@@ -129,12 +148,19 @@ impl fmt::Display for Weight {
 }
 
 impl Share {
-    /// The weight at the start of an Up phase.
+    /// The weight before anything is sent.
     pub const fn weight(self) -> Weight {
         match self {
             Self::Fair => Weight::ONE,
-            Self::Weighted(weight) | Self::Adaptive(weight) => weight,
+            Self::Weighted(weight) => weight,
+            Self::Adaptive(adaptive) => adaptive.intercept,
         }
+    }
+
+    /// Weight × (1 + sent ÷ total of this Up phase): the adaptively unfair DCQCN of HotNets'22
+    /// section 4(i).
+    pub const fn adaptive(weight: Weight) -> Self {
+        Self::Adaptive(Adaptive { intercept: weight, slope: weight, span: Span::Phase })
     }
 }
 

@@ -20,7 +20,7 @@ pub mod workload;
 pub use collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 pub use fabric::{Cable, Fabric, FabricError, Link, MAX_RATE, Node, NodeKind};
 pub use ids::{JobId, LinkId, NodeId};
-pub use job::{Crossing, Job, Periodic, Share, Weight, WeightError, Work};
+pub use job::{Adaptive, Crossing, Job, Periodic, Share, Span, Weight, WeightError, Work};
 pub use observer::{Observer, Progress};
 pub use placement::{flow_crossings, ring_crossings, ring_flows};
 pub use profile::{Phase, Profile, ProfileError};

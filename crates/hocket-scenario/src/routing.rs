@@ -228,6 +228,38 @@ impl<'a> Routing<'a> {
         Ok(paths)
     }
 
+    /// The links of all shortest paths from `from` to `to`, ascending, each with its number of `parts` of a flow that every
+    /// node divides evenly among its next links. Parts are whole, so that the numbers at a node may differ by 1. Pinned paths
+    /// are ignored.
+    ///
+    /// # Errors
+    /// As [`Self::route`].
+    pub fn spread(
+        &mut self,
+        from: NodeId,
+        to: NodeId,
+        parts: u32,
+    ) -> Result<Vec<(LinkId, u32)>, RouteError> {
+        let hops = self.paths(from, to, 0)?.first().map_or(0, Vec::len) as u32;
+        let mut spread = BTreeMap::new();
+        // Nodes at one distance from `from`, each with the parts that reach it.
+        let mut reached = BTreeMap::from([(from, parts)]);
+        for left in (0..hops).rev() {
+            for (at, parts) in std::mem::take(&mut reached) {
+                let next: Vec<LinkId> = self.nearer(at, to, left).collect();
+                let count = next.len() as u32;
+                for (place, link) in (0..count).zip(next) {
+                    let share = parts / count + u32::from(place < parts % count);
+                    if share > 0 {
+                        spread.insert(link, share);
+                        *reached.entry(self.fabric.links()[link.index()].to).or_insert(0) += share;
+                    }
+                }
+            }
+        }
+        Ok(spread.into_iter().collect())
+    }
+
     // The links out of `at` whose ends are `left` hops from `to`.
     fn nearer(&self, at: NodeId, to: NodeId, left: u32) -> impl Iterator<Item = LinkId> + Clone {
         self.onward(at, to).filter(move |&(_, more)| more == left).map(|(link, _)| link)
@@ -391,6 +423,23 @@ pub(crate) mod tests {
         assert!(paths.contains(&routing.route(NodeId::new(0), NodeId::new(2), 5).unwrap()));
         let within_rack = routing.paths(NodeId::new(0), NodeId::new(1), 5).unwrap();
         assert_eq!(within_rack.len(), 1);
+    }
+
+    #[test]
+    fn a_spread_flow_is_divided_evenly_at_each_node_and_whole_again_at_its_end() {
+        let fabric = leaf_spine(3);
+        let mut routing = Routing::new(&fabric);
+        let spread = routing.spread(NodeId::new(0), NodeId::new(2), 100).unwrap();
+        let parts: BTreeMap<_, _> = spread
+            .iter()
+            .map(|&(link, parts)| (&*fabric.links()[link.index()].name, parts))
+            .collect();
+        assert_eq!(parts["host0->rack0"], 100);
+        assert_eq!(parts["rack1->host2"], 100);
+        assert_eq!([0, 1, 2].map(|spine| parts[&*format!("rack0->spine{spine}")]), [34, 33, 33]);
+        assert_eq!([0, 1, 2].map(|spine| parts[&*format!("spine{spine}->rack1")]), [34, 33, 33]);
+        assert_eq!(spread.len(), 8);
+        assert_eq!(routing.spread(NodeId::new(2), NodeId::new(2), 100), Ok(Vec::new()));
     }
 
     #[test]

@@ -25,8 +25,9 @@ def cluster_command(
         typer.Option(
             "--scheduler",
             metavar="NAME",
-            help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, ideal or FILE.py:Class, "
-            "each with or without +cassini; required. Repeat it to compare schedulers with the first one.",
+            help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, fifo, ideal or FILE.py:Class; "
+            "required. All but ideal take +cassini, +crux, +mltcp and +perfect-routing. Repeat the option to "
+            "compare schedulers with the first one.",
         ),
     ] = None,
     directory: Annotated[
@@ -41,7 +42,7 @@ def cluster_command(
 ) -> None:
     """Run a trace of jobs under one or more schedulers, write the tables of each run and compare them."""
     from hocket.cluster import report
-    from hocket.cluster.policies import load_policy
+    from hocket.cluster.policies import check_titles, load_policy
     from hocket.cluster.simulation import simulate_cluster
     from hocket.cluster.trace import load_trace
     from hocket.results import check_replaceable
@@ -55,6 +56,7 @@ def cluster_command(
             "--scheduler: is missing; try --scheduler themis --scheduler themis+cassini to compare these two"
         )
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
+    check_titles(policies)
     directories = [(directory or Path("hocket-runs")) / f"{trace.stem}-{each.title}" for each in policies]
     for where, title in zip(directories, dict.fromkeys(schedulers), strict=True):
         # The manifest does not record the content of an imported trace or of a scheduler's own file, so an

@@ -92,7 +92,7 @@ class Explanation:
     delays: tuple[Delay, ...]
     """Delays between jobs while it was in force, largest first."""
     said: Mapping[str, Any]
-    """The scheduler's own notes on the decision."""
+    """The scheduler's own notes on the decision, and under `crux` those of Crux."""
 
 
 def decisions_of(run: Run) -> pl.DataFrame:
@@ -146,7 +146,7 @@ def explain(run: Run, at_s: float) -> Explanation:
         ),
         jobs=running,
         delays=tuple(_delays(run, running, number)),
-        said=why["scheduler"],
+        said={**why["scheduler"], **({"crux": why["crux"]} if why["crux"] else {})},
     )
 
 

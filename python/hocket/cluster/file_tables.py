@@ -22,6 +22,7 @@ from hocket.plan.schema import (
 )
 from hocket.schedulers import Cluster, Gpus
 from hocket.schedulers.cassini import CassiniOptions
+from hocket.schedulers.mltcp import MltcpOptions
 from hocket.schedulers.pollux import PolluxOptions
 from hocket.schedulers.themis import ThemisOptions
 from hocket.units import LARGEST, DurationPs, PositiveDurationPs
@@ -95,6 +96,8 @@ class TraceTables(Table):
     """Options of Pollux."""
     cassini: CassiniOptions = CassiniOptions()
     """Options of CASSINI."""
+    mltcp: MltcpOptions = MltcpOptions()
+    """Options of MLTCP."""
     own_models: Annotated[tuple[ModelTable, ...], Field(max_length=MAX_MODELS)] = Field(
         default=(), alias="models"
     )

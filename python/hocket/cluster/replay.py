@@ -228,6 +228,11 @@ def _check_replayable(policy: Policy) -> Policy:
     # A user's class need not have this attribute.
     if getattr(policy.scheduler, "dedicated", False):
         raise InputError(f"scheduler {policy.title!r}: its jobs share no network that could be replayed")
+    if policy.crux or policy.mltcp or policy.perfect_routing:
+        raise InputError(
+            f"scheduler {policy.title!r}: cannot be replayed, as a plan cannot express its paths, priorities "
+            "and weights"
+        )
     return policy
 
 

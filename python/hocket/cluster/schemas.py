@@ -38,7 +38,7 @@ PLACEMENTS = pl.Schema(
     }
 )
 """A row per stint, a job's stay on the same GPUs: they were allocated to it from `given_s` to `until_s`, and
-its first iteration there began at `start_s`."""
+its first iteration there began at `start_s`. With Crux, `links` are the last ones that it used."""
 
 DECISIONS = pl.Schema(
     {
@@ -57,8 +57,8 @@ DECISIONS = pl.Schema(
     }
 )
 """A row per decision of the scheduler. `own_score` is CASSINI's score of the scheduler's own choice, `score`
-that of the chosen candidate; null without CASSINI. `why` is JSON: the notes of the scheduler and of
-CASSINI."""
+that of the chosen candidate; null without CASSINI. `why` is JSON: the notes of the scheduler, of CASSINI and
+of Crux."""
 
 LINK_SCORES = pl.Schema(
     {

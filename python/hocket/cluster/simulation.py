@@ -10,19 +10,20 @@ from typing import Any, TypeVar, overload
 from hocket import _hocket
 from hocket.cluster.interruption import Interruption
 from hocket.cluster.marks import marks_for
-from hocket.cluster.policies import Policy, load_policy
+from hocket.cluster.policies import Policy, check_titles, load_policy
 from hocket.cluster.tables import DecisionRecord, Tables
 from hocket.cluster.trace import Trace, TraceLike, as_trace
 from hocket.cluster.transitions import Costs, Member, Transitions
+from hocket.engines.network import network_of
 from hocket.errors import InputError, SelfCheckError
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
 from hocket.results.sink import Memory, Sink
-from hocket.schedulers import Decision, Scheduler, State
+from hocket.schedulers import Candidate, Decision, Scheduler, State
 from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
-from hocket.schedulers.job_routes import Routes
-from hocket.units import shown
+from hocket.schedulers.crux import Crux, TrafficDecision
+from hocket.schedulers.job_routes import FLOW_PARTS, Routes
 
 Progress = Callable[[float, int, int], object]
 """Called after every step with simulated seconds, jobs done, and jobs in total."""
@@ -36,7 +37,7 @@ _MAX_IDLE_DECISIONS = 1_000
 
 SchedulerLike = str | Policy | Scheduler
 """A scheduler: a name that `load_policy` accepts, an object with a method `schedule`, or a `Policy` of such
-an object, which may add CASSINI."""
+an object, which may add CASSINI, Crux, MLTCP or perfect routing."""
 
 _Scheduler = TypeVar("_Scheduler", bound=SchedulerLike)
 
@@ -98,12 +99,7 @@ def simulate_cluster(
     if not isinstance(scheduler, list):
         return _simulated(trace, _as_policy(scheduler, trace), directory, progress)
     policies = [_as_policy(each, trace) for each in scheduler]
-    titles = [policy.title for policy in policies]
-    for title in titles:
-        if titles.count(title) > 1:
-            raise InputError(
-                f"scheduler {shown(title)}: is given {titles.count(title)} times; names must be unique"
-            )
+    check_titles(policies)
     runs = {}
     for policy in policies:
         where = None if directory is None else Path(directory) / policy.title
@@ -158,11 +154,13 @@ class _DecisionTimes:
 
     scheduler_s: list[float] = field(default_factory=list)
     cassini_s: list[float] = field(default_factory=list)
+    crux_s: list[float] = field(default_factory=list)
 
     def described(self) -> dict[str, Any]:
+        all_times = {"scheduler": self.scheduler_s, "cassini": self.cassini_s, "crux": self.crux_s}
         return {
             who: {"decisions": len(times), "total_s": sum(times), "longest_s": max(times, default=0.0)}
-            for who, times in (("scheduler", self.scheduler_s), ("cassini", self.cassini_s))
+            for who, times in all_times.items()
         }
 
 
@@ -179,11 +177,15 @@ class _Simulation:
         self._sink = sink
         self._progress = progress
         self._dedicated = bool(getattr(policy.scheduler, "dedicated", False))
-        routes = Routes(network, trace.cluster, [job.name for job in trace.jobs])
+        names = [job.name for job in trace.jobs]
+        routes = Routes(network, trace.cluster, names, spread=policy.perfect_routing)
+        flow_parts = FLOW_PARTS if policy.perfect_routing else 1
+        # CASSINI and Crux compare the flows on a link with its rate.
+        counted = network_of(trace.file.fabric.topology, flow_parts) if policy.perfect_routing else network
         self._cassini = (
             Cassini(
                 trace.cassini,
-                network,
+                counted,
                 routes.crossings,
                 goodput=trace.goodput,
                 jitter=settings.jitter,
@@ -192,12 +194,14 @@ class _Simulation:
             if policy.cassini
             else None
         )
-        marks = _marks(trace)
+        self._crux = Crux(counted, routes, trace.priority_queues, trace.seed) if policy.crux else None
+        marks = _marks(trace) if _has_equal_flows(policy) else None
         self._engine = _hocket.ClusterRun(
             network.fabric,
             {
                 "seed": trace.seed,
                 "priority_queues": trace.priority_queues,
+                "flow_parts": flow_parts,
                 "goodput": trace.goodput,
                 "merge": settings.merge,
                 "marks": marks,
@@ -210,6 +214,8 @@ class _Simulation:
             trace.cluster,
             Costs(settings.start_cost_ps, settings.restart_cost_ps, settings.jitter),
             routes,
+            # NSDI'24 §5.1: every job runs DCQCN with its default parameters.
+            share=trace.mltcp.share if policy.mltcp else ("fair", 1.0),
             adjust=trace.cassini.adjust,
             dedicated=self._dedicated,
             on_stint_end=self._tables.add_stint,
@@ -299,10 +305,15 @@ class _Simulation:
         moved = self.transitions.apply(candidate)
         if chosen is not None:
             self.transitions.align(chosen.slots)
+        routed = self._crux_decision(state, candidate)
+        if routed is not None:
+            self.transitions.reroute(routed.traffic)
         self._ask_again_ps = decision.ask_again_ps
         waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
         self._check_progress(state, waiting, moved)
-        record = DecisionRecord(state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, moved)
+        record = DecisionRecord(
+            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, moved
+        )
         self._tables.add_decision(record, self.transitions.stints())
 
     def _scheduler_decision(self, state: State) -> Decision:
@@ -332,6 +343,15 @@ class _Simulation:
             raise self._scheduler_error(state, str(error)) from None
         self._decision_times.cassini_s.append(time.perf_counter() - before)
         return chosen
+
+    def _crux_decision(self, state: State, candidate: Candidate) -> TrafficDecision | None:
+        """Crux's paths and priorities for the chosen candidate; None without Crux."""
+        if self._crux is None:
+            return None
+        before = time.perf_counter()
+        routed = self._crux.decide(state, candidate)
+        self._decision_times.crux_s.append(time.perf_counter() - before)
+        return routed
 
     def _check_progress(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
         """Raise `InputError` for a scheduler that keeps requesting decisions and prevents all progress."""
@@ -388,6 +408,11 @@ class _Simulation:
         return {
             "skip_ahead": {"iterations": iterations, "repeated": self._engine.repeated_iterations()},
         }
+
+
+def _has_equal_flows(policy: Policy) -> bool:
+    """Whether all flows have one path, queue and weight, as those to which the model of marks was fitted."""
+    return not (policy.crux or policy.mltcp or policy.perfect_routing)
 
 
 def _marks(trace: Trace) -> "_hocket._Marks | None":

@@ -29,6 +29,7 @@ from hocket.results import frame
 from hocket.results.sink import Sink
 from hocket.schedulers import Decision
 from hocket.schedulers.cassini import Choice
+from hocket.schedulers.crux import TrafficDecision
 
 _Columns = Mapping[str, "_hocket._Column"]
 
@@ -72,6 +73,8 @@ class DecisionRecord:
     decision: Decision
     chosen: Choice | None
     """CASSINI's choice; None without CASSINI."""
+    routed: TrafficDecision | None
+    """Crux's paths and priorities; None without Crux."""
     moved: Sequence[str]
 
 
@@ -284,18 +287,22 @@ def _decisions(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
                 "own_score": None if scores is None else scores[0].score,
                 "score": None if chosen is None or scores is None else scores[chosen.candidate].score,
                 "moved": list(record.moved),
-                "why": _why(record.decision.why, chosen),
+                "why": _why(record),
             }
         )
     return pl.DataFrame(rows, schema=DECISIONS)
 
 
-def _why(scheduler: Mapping[str, object], chosen: Choice | None) -> str:
-    """The notes of the scheduler and of CASSINI as JSON.
+def _why(record: DecisionRecord) -> str:
+    """The notes of the scheduler, of CASSINI and of Crux as JSON.
 
     A user's own class may note values that JSON cannot represent; they are written as text.
     """
-    notes = {"scheduler": dict(scheduler), "cassini": None if chosen is None else chosen.why}
+    notes = {
+        "scheduler": dict(record.decision.why),
+        "cassini": None if record.chosen is None else record.chosen.why,
+        "crux": None if record.routed is None else record.routed.why,
+    }
     return json.dumps(notes, ensure_ascii=False, default=str)
 
 

@@ -22,6 +22,7 @@ from hocket.plan.plan import defaults_in
 from hocket.plan.reading import parse_as, read_tables
 from hocket.schedulers import Cluster, ClusterJob, Gpus
 from hocket.schedulers.cassini import CassiniOptions
+from hocket.schedulers.mltcp import MltcpOptions
 from hocket.schedulers.pollux import PolluxOptions
 from hocket.schedulers.themis import ThemisOptions
 from hocket.sweeps.axes import parse_axis, with_setting
@@ -95,6 +96,11 @@ class Trace:
     def cassini(self) -> CassiniOptions:
         """`[cassini]`."""
         return self.file.cassini
+
+    @property
+    def mltcp(self) -> MltcpOptions:
+        """`[mltcp]`."""
+        return self.file.mltcp
 
     @property
     def priority_queues(self) -> int:

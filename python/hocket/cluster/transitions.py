@@ -10,6 +10,7 @@ from hocket.engines.network import Crossings
 from hocket.engines.specs import native_profile
 from hocket.schedulers import Candidate, Cluster, ClusterJob, Gpus, JobState, State
 from hocket.schedulers.cassini import Slot
+from hocket.schedulers.crux import Traffic
 from hocket.schedulers.job_routes import Routes
 
 
@@ -33,6 +34,7 @@ class Stint:
     gpus: Gpus
     batch_size: int
     crossings: Crossings
+    """Its links; Crux may change them while it lasts."""
     given_ps: int
     """When the job received the GPUs."""
     start_ps: int
@@ -75,6 +77,8 @@ class Member:
     """Time with any GPUs."""
     stints: int = 0
     slot: Slot | None = None
+    traffic: Traffic | None = None
+    """Its paths and priority by Crux at `gpus`; None for those of ECMP, and the highest priority."""
 
 
 @dataclass
@@ -85,6 +89,8 @@ class Transitions:
     cluster: Cluster
     costs: Costs
     routes: Routes
+    share: "_hocket._Share"
+    """How the flows of every job share a link."""
     adjust: bool
     """Whether a job that drifts from its slot is moved back into it."""
     dedicated: bool
@@ -158,6 +164,16 @@ class Transitions:
         """Give jobs these slots and remove those of all others; a job not yet running starts in its slot."""
         for name, member in self.active.items():
             self._set_slot(member, slots.get(name))
+
+    def reroute(self, traffic: Mapping[str, Traffic]) -> None:
+        """Change paths and priorities: at once for jobs that run on these GPUs, or when they start there."""
+        for name, member in self.active.items():
+            member.traffic = decided = traffic.get(name)
+            stint = member.stint
+            if decided is None or stint is None or member.stopping or stint.gpus != decided.gpus:
+                continue
+            stint.crossings = decided.crossings
+            self.engine.reroute(member.number, decided.priority, decided.crossings)
 
     def ended(self, endings: Iterable[tuple[int, str]]) -> list[str]:
         """Release the GPUs of jobs whose stints have ended; return the jobs that are done."""
@@ -239,6 +255,9 @@ class Transitions:
         start_ps = ready_ps if member.slot is None else member.slot.next_ps(ready_ps)
         # Without links, an iteration takes as long as on an idle network.
         crossings = [] if self.dedicated else self.routes.crossings(job.name, member.gpus)
+        priority = 0
+        if member.traffic is not None and member.traffic.gpus == member.gpus:
+            crossings, priority = member.traffic.crossings, member.traffic.priority
         stint = Stint(job, member.gpus, member.batch_size, crossings, now_ps, start_ps, member.iterations)
         self._claim(stint)
         self.engine.start(
@@ -251,9 +270,8 @@ class Transitions:
                 "iterations": job.iterations(
                     job.samples - member.samples_done, len(stint.gpus), stint.batch_size
                 ),
-                # NSDI'24 §5.1: every job runs DCQCN with its default parameters.
-                "share": ("fair", 1.0),
-                "priority": 0,
+                "share": self.share,
+                "priority": priority,
                 "jitter": self.costs.jitter,
             },
         )

@@ -254,14 +254,17 @@ def build_network(plan: Plan) -> Network:
     return network_of(plan.fabric.topology)
 
 
-def network_of(topology: Topology) -> Network:
-    """The network of `topology`, with two directed links for each cable."""
+def network_of(topology: Topology, flow_parts: int = 1) -> Network:
+    """The network of `topology`, with two directed links for each cable.
+
+    With `flow_parts`, rates are multiplied by it: those of a network in which crossings count parts of flows.
+    """
     nodes = {name: number for number, name in enumerate(topology.nodes)}
     cables: list[_hocket._Cable] = [
         {
             "a": nodes[cable.ends[0]],
             "b": nodes[cable.ends[1]],
-            "rate_bps": cable.rate_bps,
+            "rate_bps": cable.rate_bps * flow_parts,
             "delay_ps": cable.delay_ps,
         }
         for cable in topology.cables

@@ -59,6 +59,7 @@ _SCHEDULERS = {
     "pollux-osdi21": _GREEN,
     "pollux-adaptdl": _PINK,
     "random": _SKY,
+    "fifo": _YELLOW,
     "ideal": _BLACK,
 }
 _ABBREVIATED = {"th": "themis", "po": "pollux"}

@@ -10,16 +10,30 @@ from hocket.engines.network import (
 )
 from hocket.schedulers.state import Cluster, Gpus
 
+FLOW_PARTS = 512
+"""The parts into which a spread flow is divided: two levels of 16 paths divide it exactly, and other numbers
+of paths to 0.2%. Rates of up to 1.9 Tbps, times this, are still rates of the engine."""
+
 # Distance between the labels of consecutive jobs, above the most workers of a job, so that labels never
 # repeat.
 _LABELS = 10_000
+
+Path = list[int]
+"""The links of a flow, in order."""
 
 
 class Routes:
     """Links by job and placement: those of a ring over the job's hosts, in ascending order of GPUs."""
 
-    def __init__(self, network: Network, cluster: Cluster, jobs: Sequence[str]) -> None:
-        """`jobs` names all jobs of a trace: their positions determine the paths that ECMP selects."""
+    def __init__(
+        self, network: Network, cluster: Cluster, jobs: Sequence[str], *, spread: bool = False
+    ) -> None:
+        """`jobs` names all jobs of a trace: their positions determine the paths that ECMP selects.
+
+        If `spread`, each flow is divided evenly over all shortest paths, and crossings count its
+        `FLOW_PARTS`.
+        """
+        self.spread = spread
         self._fabric = network.fabric
         self._node_of = [network.nodes[host] for host in cluster.hosts]
         self._labels: Mapping[str, int] = {name: number * _LABELS for number, name in enumerate(jobs)}
@@ -31,11 +45,27 @@ class Routes:
         key = (job, gpus)
         if key not in self._crossings:
             nodes = self._nodes(gpus)
-            self._crossings[key] = self._fabric.ring(nodes, self._labels[job]) if len(nodes) > 1 else []
+            if self.spread:
+                self._crossings[key] = self._fabric.spread_ring(nodes, FLOW_PARTS)
+            else:
+                self._crossings[key] = self._fabric.ring(nodes, self._labels[job]) if len(nodes) > 1 else []
         return self._crossings[key]
 
+    def paths(self, job: str, gpus: Gpus) -> list[list[Path]]:
+        """For each flow of a job: the path that ECMP selects, and then the other shortest ones."""
+        flows = self._fabric.ring_flows(self._nodes(gpus), self._labels[job])
+        found = []
+        for chosen, paths in zip(self._fabric.routes(flows), self._fabric.paths(flows), strict=True):
+            found.append([chosen, *(path for path in paths if path != chosen)])
+        return found
+
     def inputs(self, job: str, gpus: Gpus) -> InputLinks:
-        """The links from which its flows enter each link that they cross; none for a host's own link."""
+        """The links from which its flows enter each link that they cross; none for a host's own link.
+
+        None at all for spread flows, for which no packets are marked.
+        """
+        if self.spread:
+            return []
         key = (job, gpus)
         if key not in self._inputs:
             self._inputs[key] = ring_input_links(self._fabric, self._nodes(gpus), self._labels[job])

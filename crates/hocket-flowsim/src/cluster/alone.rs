@@ -7,7 +7,6 @@ use hocket_scenario::closed_loop::{Next, Slots, TooLong};
 use crate::cluster::running::Running;
 use crate::cluster::skip_ahead::{Rows, SkipAhead, Watch};
 use crate::error::FlowError;
-use crate::sender::picobits;
 
 pub(super) struct Alone {
     pub(super) job: Running,
@@ -106,8 +105,8 @@ impl Alone {
             self.job.wake = match next {
                 Next::Wait(time) => Some(time),
                 Next::Send(phase) => {
-                    let sender = &mut self.job.sender;
-                    sender.start(now, phase.rate, picobits(phase.rate, phase.duration));
+                    let Running { sender, closed_loop, policy, .. } = &mut self.job;
+                    sender.start_phase(now, policy.share, closed_loop.present_phases());
                     sender.rate = phase.rate;
                     Some(now + phase.duration)
                 }

@@ -17,7 +17,7 @@ use crate::engine::FlowOptions;
 use crate::error::FlowError;
 use crate::marks::{LinkMarks, MarkModel};
 use crate::network::{Network, Owner, Timer};
-use crate::sender::{Sender, picobits};
+use crate::sender::Sender;
 
 pub(super) struct Component {
     /// In order of their numbers. Its position is the number of a job, and of its stream, in the network.
@@ -91,6 +91,7 @@ impl Component {
         let ids = links.iter().map(|&link| LinkId::from_index(link));
         let mut network = Network::new(fabric, ids, settings.goodput.clone(), steps, false);
         network.now = now;
+        network.divide_flows(settings.flow_parts);
         let mut ordered = links.clone();
         ordered.resize(shared + before.len(), 0);
         before.iter().for_each(|(&link, &place)| ordered[place] = link);
@@ -183,6 +184,12 @@ impl Component {
         self.network.check_sent(job)
     }
 
+    /// Moves a job to another queue from now on.
+    pub(super) fn set_queue(&mut self, job: usize, queue: u8) -> Result<(), FlowError> {
+        self.network.set_queue(job, queue);
+        self.share_links()
+    }
+
     /// Assigns slots to a job, or removes them. Its next iteration starts at the next slot.
     pub(super) fn align(
         &mut self,
@@ -270,9 +277,8 @@ impl Component {
                 self.jobs[job].wake = Some(time);
                 self.network.timers.schedule(time, Timer::Job { job });
             }
-            Next::Send(phase) => {
-                let total = picobits(phase.rate, phase.duration);
-                self.network.start(job, phase.rate, total);
+            Next::Send(_) => {
+                self.network.start_phase(job, self.jobs[job].closed_loop.present_phases());
             }
             Next::Leave => return Ok(Some(job)),
         }

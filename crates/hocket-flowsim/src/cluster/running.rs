@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hocket_des::{Duration, Time};
+use hocket_des::{Bytes, Duration, Time};
 use hocket_scenario::closed_loop::ClosedLoop;
 use hocket_scenario::{IterationRow, JobId, LinkId};
 
@@ -31,6 +31,8 @@ pub(super) struct Running {
     pub(super) inputs: Vec<(usize, usize)>,
     /// The iterations after which it is done.
     pub(super) planned: u64,
+    /// What it had sent when it last changed its links, in picobits, and for how long.
+    counted: (u128, Duration),
     /// By link: its contention, as far as no component has it.
     pub(super) contended: BTreeMap<usize, StreamContention>,
     /// What the marks in the accounts of its component exceed those of its present iteration by.
@@ -67,6 +69,7 @@ impl Running {
             loads,
             inputs,
             planned,
+            counted: (0, Duration::ZERO),
             contended: BTreeMap::new(),
             marks_before: 0.0,
             open: None,
@@ -97,21 +100,29 @@ impl Running {
         self.wake = self.wake.map(|wake| wake + by);
     }
 
-    /// Adds the traffic since its start, which `sender` has sent.
+    /// Adds the traffic on its present links, on which `sender` has sent.
     pub(super) fn count_traffic(
         &self,
         sender: &Sender,
+        flow_parts: u64,
         traffic: &mut BTreeMap<(LinkId, JobId), Traffic>,
     ) {
         for load in &self.loads {
             let total = traffic.entry((LinkId::from_index(load.link), self.id)).or_default();
-            total.bytes += bytes_of(sender.sent(), load.flows);
-            total.busy += sender.busy();
+            let bytes = bytes_of(sender.sent() - self.counted.0, load.flows);
+            total.bytes += Bytes::new(bytes.get() / flow_parts);
+            total.busy += sender.busy() - self.counted.1;
             if let Some(contention) = self.contended.get(&load.link) {
                 total.contended += contention.contended;
                 total.marks += contention.marks;
             }
         }
+    }
+
+    /// From now on it sends on other links: its traffic so far, which has been counted, was on those before.
+    pub(super) fn forget_links(&mut self) {
+        self.counted = (self.sender.sent(), self.sender.busy());
+        self.contended.clear();
     }
 
     /// `count` iterations with the times of `row`, which is by a clock that is `behind` that of the run.

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use hocket_des::{Duration, Rate, Time};
+use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_flowsim::cluster::{
     ClusterRun, Encounter, Ended, Rest, Settings, SimilarIterations, Start,
 };
 use hocket_flowsim::{FlowOptions, FlowOutcome, Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
-use hocket_scenario::{Crossing, Fabric, Job, JobId, LinkId, Periodic, Profile, Share, Work};
+use hocket_scenario::{
+    Cable, Crossing, Fabric, Job, JobId, LinkId, Node, NodeId, NodeKind, Periodic, Profile, Share,
+    Work,
+};
 use proptest::prelude::*;
 
 use crate::common::{column_ps, column_str, column_u64, job_of, run_all, run_on_one_link, up};
@@ -356,4 +359,147 @@ fn after_the_rest_of_an_iteration_the_next_one_waits_for_the_next_slot() {
     let outcome = run_on_one_link(vec![job], 1, 3);
     let starts = column_ps(&outcome.tables.iterations, "start_s");
     assert_eq!(starts, [at(0), at(35), at(140)].map(Time::as_ps));
+}
+
+/// Two cables of 50 Gbps between two switches; links 0 and 2 lead in one direction.
+fn two_cables() -> Fabric {
+    let node = |name: &str| Node { name: name.into(), kind: NodeKind::Switch };
+    let (a, b) = (NodeId::new(0), NodeId::new(1));
+    let cable = Cable { a, b, rate: Rate::from_gbps(50), delay: Duration::ZERO };
+    Fabric::new(vec![node("left"), node("right")], &[cable; 2]).expect("a fabric")
+}
+
+fn on_link(link: u32, flows: u32) -> Vec<Crossing> {
+    vec![Crossing { link: LinkId::new(link), flows }]
+}
+
+/// Two jobs that each send for 100 ms at the rate of link 0, and have shared it for 40 ms.
+fn two_senders(fabric: &Fabric) -> (ClusterRun, [JobId; 2]) {
+    let settings = Settings { priority_queues: 2, ..Settings::default() };
+    let mut run = ClusterRun::new(fabric, settings);
+    let ids = ["a", "b"].map(|name| run.add(name));
+    for id in ids {
+        run.start(id, start(0, 100, 50, 1)).expect("it starts");
+    }
+    assert_eq!(run.advance(at(40)).expect("its checks hold"), []);
+    (run, ids)
+}
+
+fn ends(run: &mut ClusterRun) -> Vec<(JobId, Time)> {
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        let ended = run.advance(at(1_000)).expect("its checks hold");
+        ends.extend(ended.into_iter().map(|(id, _)| (id, run.now())));
+    }
+    ends
+}
+
+#[test]
+fn a_job_moved_behind_another_lets_it_pass_at_once() {
+    let (mut run, [a, b]) = two_senders(&one_link());
+    run.reroute(b, 1, &on_link(0, 1)).expect("its checks hold");
+    // Each has sent 20 ms' worth: a sends the other 80 ms at full rate, and b after it.
+    assert_eq!(ends(&mut run), [(a, at(120)), (b, at(200))]);
+    // Held back from 40 to 120 ms, it was not sending.
+    let of_b = run.traffic()[&(LinkId::new(0), b)];
+    assert_eq!([of_b.contended, of_b.busy], [40, 120].map(Duration::from_ms));
+}
+
+#[test]
+fn a_job_moved_to_a_free_link_is_no_longer_delayed_and_its_bytes_count_where_they_went() {
+    let (mut run, [a, b]) = two_senders(&two_cables());
+    run.reroute(b, 0, &on_link(2, 1)).expect("its checks hold");
+    assert_eq!(ends(&mut run), [(a, at(120)), (b, at(120))]);
+    let traffic = run.traffic();
+    let of_b = [0, 2].map(|link| &traffic[&(LinkId::new(link), b)]);
+    assert_eq!(of_b.map(|on| on.bytes), [125_000_000, 500_000_000].map(Bytes::new));
+    assert_eq!(of_b.map(|on| on.busy), [40, 80].map(Duration::from_ms));
+    assert_eq!(of_b.map(|on| on.contended), [40, 0].map(Duration::from_ms));
+}
+
+#[test]
+fn a_job_that_ran_alone_contends_on_the_link_that_it_is_moved_to() {
+    let mut run = ClusterRun::new(&two_cables(), Settings::default());
+    let ids @ [a, b] = ["a", "b"].map(|name| run.add(name));
+    for (id, link) in ids.into_iter().zip([0, 2]) {
+        let start = Start { crossings: on_link(link, 1), ..start(0, 100, 50, 1) };
+        run.start(id, start).unwrap();
+    }
+    run.advance(at(50)).unwrap();
+    run.reroute(b, 0, &on_link(0, 1)).expect("its checks hold");
+    // 50 ms' worth each at half the rate.
+    assert_eq!(ends(&mut run), [(a, at(150)), (b, at(150))]);
+    assert_eq!(run.traffic()[&(LinkId::new(0), b)].bytes, Bytes::new(312_500_000));
+}
+
+#[test]
+fn jobs_that_all_leave_a_link_are_alone_at_once() {
+    let (mut run, [a, b]) = two_senders(&two_cables());
+    // Each leaves the link while the other is on it or has just been.
+    run.reroute(a, 0, &[]).expect("its checks hold");
+    run.reroute(b, 0, &on_link(2, 1)).expect("its checks hold");
+    assert_eq!(ends(&mut run), [(a, at(120)), (b, at(120))]);
+}
+
+proptest! {
+    #[test]
+    fn a_job_sends_all_its_bytes_wherever_and_however_often_it_is_moved(
+        jobs in prop::collection::vec((0_u64..40, 1_u64..60, 1_u64..60), 1..5),
+        moves in prop::collection::vec((0_u64..500, 0_usize..4, 0_u32..4, 0_u8..2), 0..12),
+    ) {
+        const ITERATIONS: u64 = 5;
+        let settings = Settings { priority_queues: 2, ..Settings::default() };
+        let mut run = ClusterRun::new(&two_cables(), settings);
+        let mut left = Vec::new();
+        for &(compute_ms, up_ms, gbps) in &jobs {
+            let id = run.add("job");
+            run.start(id, start(compute_ms, up_ms, gbps, ITERATIONS)).expect("it starts");
+            left.push(id);
+        }
+        let mut moves = moves;
+        moves.sort_unstable();
+        for &(ms, job, link, priority) in &moves {
+            while run.now() < at(ms) {
+                let ended = run.advance(at(ms)).expect("its checks hold");
+                left.retain(|id| ended.iter().all(|(other, _)| other != id));
+            }
+            if let Some(&id) = left.get(job) {
+                // Of the fourth link there is none: the job then runs on one host.
+                run.reroute(id, priority, &on_link(link, 1)[..usize::from(link < 3)]).expect("its checks hold");
+            }
+        }
+        while !left.is_empty() {
+            let ended = run.advance(at(1_000_000)).expect("its checks hold");
+            left.retain(|id| ended.iter().all(|(other, _)| other != id));
+        }
+        let mut sent = vec![0; jobs.len()];
+        for ((_, job), traffic) in run.traffic() {
+            sent[job.index()] += traffic.bytes.get();
+        }
+        let stays = moves.iter().all(|&(_, _, link, _)| link < 3);
+        for (&(_, up_ms, gbps), sent) in jobs.iter().zip(sent) {
+            let due = ITERATIONS * up_ms * gbps * 125_000;
+            // Every move rounds to a byte.
+            prop_assert!(sent <= due + 12 && (!stays || sent + 12 >= due), "{sent} of {due}");
+        }
+    }
+}
+
+#[test]
+fn halves_of_two_flows_fill_a_link_and_halves_of_four_share_it() {
+    for (jobs, duration_ms) in [(2, 100), (4, 200)] {
+        let settings = Settings { flow_parts: 6, ..Settings::default() };
+        let mut run = ClusterRun::new(&one_link(), settings);
+        let ids: Vec<_> = (0..jobs).map(|job| run.add(format!("job {job}"))).collect();
+        for &id in &ids {
+            let start = Start { crossings: on_link(0, 3), ..start(0, 100, 50, 1) };
+            run.start(id, start).unwrap();
+        }
+        let ended = run.advance(at(1_000)).unwrap();
+        assert_eq!((ended.len(), run.now()), (jobs, at(duration_ms)));
+        for on_link in run.traffic().into_values() {
+            assert_eq!(on_link.bytes, Bytes::new(312_500_000), "half of 625 MB");
+            assert_eq!(on_link.contended.is_zero(), jobs == 2);
+        }
+    }
 }

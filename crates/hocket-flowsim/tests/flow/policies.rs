@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::FlowOptions;
-use hocket_scenario::{Job, Share, Weight};
+use hocket_scenario::{Adaptive, Job, Share, Span, Weight};
 
 use crate::common::{
     column_f64, column_ps, column_str, column_u64, job, job_of, of_job, on_one_link, run_all,
@@ -15,7 +15,7 @@ use crate::common::{
 /// one 0.2 s after the first.
 fn staggered_adaptive_communication_s(steps: u16) -> [f64; 2] {
     let adaptive = |name, arrival_ms| Job {
-        share: Share::Adaptive(Weight::ONE),
+        share: Share::adaptive(Weight::ONE),
         arrival: Time::ZERO + Duration::from_ms(arrival_ms),
         ..job_of(name, 10_000, &[up(0, 1_000, 50)])
     };
@@ -53,7 +53,7 @@ fn sixty_four_steps_of_an_adaptive_weight_are_within_half_a_percent_of_a_thousan
 #[test]
 fn an_adaptive_job_at_its_cap_ends_on_time_after_its_rival_has_left() {
     let capped =
-        Job { share: Share::Adaptive(Weight::ONE), ..job_of("capped", 100, &[up(0, 80, 25)]) };
+        Job { share: Share::adaptive(Weight::ONE), ..job_of("capped", 100, &[up(0, 80, 25)]) };
     let rival = job_of("rival", 100, &[up(0, 10, 50)]);
     let outcome = run_on_one_link(vec![capped, rival], 1, 1);
     let communication_s = column_f64(&outcome.tables.iterations, "communication_s");
@@ -63,7 +63,7 @@ fn an_adaptive_job_at_its_cap_ends_on_time_after_its_rival_has_left() {
 
 #[test]
 fn jitter_breaks_the_symmetry_that_keeps_adaptive_jobs_together() {
-    let adaptive = |name| Job { share: Share::Adaptive(Weight::ONE), jitter: 0.01, ..job(name) };
+    let adaptive = |name| Job { share: Share::adaptive(Weight::ONE), jitter: 0.01, ..job(name) };
     let fair = |name| Job { jitter: 0.01, ..job(name) };
     let mean_s =
         |jobs| column_f64(&run_on_one_link(jobs, 1, 500).tables.jobs, "mean_iteration_s")[0];
@@ -71,6 +71,43 @@ fn jitter_breaks_the_symmetry_that_keeps_adaptive_jobs_together() {
     let fair_s = mean_s(vec![fair("a"), fair("b")]);
     assert!(adaptive_s < 0.250, "{adaptive_s}");
     assert!(fair_s > adaptive_s, "{fair_s} against {adaptive_s}");
+}
+
+/// MLTCP with the parameters of its paper.
+fn mltcp() -> Share {
+    let weight = |value| Weight::new(value).expect("both are weights");
+    let (intercept, slope) = (weight(0.25), weight(1.75));
+    Share::Adaptive(Adaptive { intercept, slope, span: Span::Iteration })
+}
+
+#[test]
+fn mltcp_counts_the_bytes_of_the_whole_iteration() {
+    let halves = [up(0, 100, 50), up(200, 100, 50)];
+    let grows = Job { share: mltcp(), ..job_of("grows", 300, &halves) };
+    let arrival = Time::ZERO + Duration::from_ms(200);
+    let fair = Job { arrival, ..job_of("fair", 300, &[up(0, 100, 50)]) };
+    let steps = NonZeroU16::new(1_000).expect("it is not zero");
+    let rates_until = Time::ZERO + Duration::from_ms(201);
+    let options = FlowOptions { adaptive_steps: steps, rates_until, ..FlowOptions::default() };
+    let outcome = run_all(&on_one_link(vec![grows, fair], 1, 1), &options);
+    let rates = column_u64(&outcome.tables.rates, "rate_bps");
+    // Both send from 200 ms on, and half of the bytes were sent before: 1.75 × 1/2 + 0.25 = 9/8, against 1.
+    assert_eq!(rates[0], 50_000_000_000);
+    assert!((rates[2] as f64 - 50e9 * 9.0 / 17.0).abs() < 50e6, "{rates:?}");
+}
+
+#[test]
+fn mltcp_lets_two_jobs_that_fit_slide_apart() {
+    let pair = |share| {
+        let job = |name| Job { share, jitter: 0.01, ..job(name) };
+        let outcome = run_on_one_link(vec![job("a"), job("b")], 1, 300);
+        let a_s = of_job(&outcome.tables.iterations, "a", "iteration_s");
+        a_s[200..].iter().sum::<f64>() / 100.0
+    };
+    // 240 ms on an idle network, 312 ms if both always send at the same time.
+    let (slid_s, fair_s) = (pair(mltcp()), pair(Share::Fair));
+    assert!(slid_s < 0.243, "{slid_s}");
+    assert!(fair_s > 0.26, "{fair_s}");
 }
 
 #[test]

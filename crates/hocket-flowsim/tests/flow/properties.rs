@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::{FlowError, FlowOptions, FlowOutcome, run};
 use hocket_scenario::{
-    Cable, Crossing, Fabric, Job, LinkId, MAX_RATE, Node, NodeId, NodeKind, Phase, Profile,
-    Scenario, Share, Stop, Weight,
+    Adaptive, Cable, Crossing, Fabric, Job, LinkId, MAX_RATE, Node, NodeId, NodeKind, Phase,
+    Profile, Scenario, Share, Span, Stop, Weight,
 };
 use proptest::prelude::*;
 
@@ -39,10 +39,14 @@ fn simulate(jobs: Vec<Job>) -> FlowOutcome {
 fn share() -> impl Strategy<Value = Share> {
     let weight = (1_u32..5)
         .prop_map(|weight| Weight::new(f64::from(weight)).expect("1 to 4 are valid weights"));
-    (0..3, weight).prop_map(|(kind, weight)| match kind {
+    (0..4, weight).prop_map(|(kind, weight)| match kind {
         0 => Share::Fair,
         1 => Share::Weighted(weight),
-        _ => Share::Adaptive(weight),
+        2 => Share::adaptive(weight),
+        _ => {
+            let span = Span::Iteration;
+            Share::Adaptive(Adaptive { intercept: Weight::ONE, slope: weight, span })
+        }
     })
 }
 
@@ -88,7 +92,7 @@ fn extreme_job() -> impl Strategy<Value = Job> {
     let any_ps = || (0_u32..64, any::<u64>()).prop_map(|(shift, bits)| bits >> shift);
     let phase = (any_ps(), any_ps(), any_ps(), 1_u64..=MAX_RATE.as_bps());
     let share = (0.02..1_000.0_f64).prop_map(|weight| {
-        Share::Adaptive(Weight::new(weight).expect("the range lies within the limits of a weight"))
+        Share::adaptive(Weight::new(weight).expect("the range lies within the limits of a weight"))
     });
     let others = (0.0..=1.0_f64, any_ps(), any_ps(), any_ps(), 1_u32..=1 << 16);
     (phase, share, others).prop_filter_map("the profile is valid", |(phase, share, others)| {

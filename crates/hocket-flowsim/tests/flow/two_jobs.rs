@@ -73,7 +73,7 @@ fn strict_priority_slides_the_jobs_apart_and_never_slows_the_first() {
 #[test]
 fn equal_adaptive_jobs_stay_symmetric_in_symmetry_and_slide_apart_after_an_offset() {
     let adaptive = |name, arrival_ms| Job {
-        share: Share::Adaptive(Weight::ONE),
+        share: Share::adaptive(Weight::ONE),
         arrival: Time::ZERO + Duration::from_ms(arrival_ms),
         ..job(name)
     };
