@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.scheduler_comparison import Distribution, scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
+    BY_TIME_NOTE,
     DRAWN,
     FROM_PROFILES,
     IDEAL,
@@ -262,8 +263,7 @@ _NOTES = (
     "Schedulers change how many workers a job has (Pollux its batch size too), so means of all iterations "
     "compare different work. A slowdown compares each iteration with the same one, on as many workers, on "
     "an idle network: neither placements nor slots can gain more than the scheduler's own slowdown.",
-    "'By time' weighs each iteration by the time that it takes. NSDI'24 Fig 11b is of all points of a time "
-    "series: if these are instants, a long iteration has more of them than a short one.",
+    BY_TIME_NOTE,
     "Th+CASSINI ranks as NSDI'24 Algorithm 2: the mean over shared links, loops discarded. '(fabric)' is "
     "Hocket's default: all links count, unshared ones with a score of 1, and loops are solved.",
     "Why the gains are smaller: many iterations under Themis, and most under Pollux, share no link with "

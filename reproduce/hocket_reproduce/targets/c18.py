@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from hocket_reproduce.figures.scheduler_comparison import scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
+    BY_TIME_NOTE,
     DRAWN,
     IDEAL,
     PACKED,
@@ -168,6 +169,7 @@ def reproduce(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
         (
             f"Means and 95% intervals (Student's t) over seeds {SEEDS[0]} to {SEEDS[-1]}, which draw ties, "
             "jitter and placements of Random.",
+            BY_TIME_NOTE,
             "When DLRM comes, three GPUs are free, one in each rack: Themis moves no job whose lease is "
             "running, so there is one candidate. With GPUs to spare it gives DLRM a rack of its own. "
             "Neither is the instant of §5.6, which is therefore placed by hand. If VGG16 arrives with DLRM, "

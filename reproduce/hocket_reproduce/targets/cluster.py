@@ -288,6 +288,11 @@ _MEASURES: Mapping[str, Callable[[npt.NDArray[np.float64]], float]] = {
     "mean iteration by time": _mean_by_time,
     "99th percentile of iterations by time": lambda values: percentile(values, weights=values),
 }
+BY_TIME_NOTE = (
+    "'By time' weighs each iteration by the time that it takes. NSDI'24 Fig 11b is of all points of a time "
+    "series: if these are instants, a long iteration has more of them than a short one."
+)
+
 _SLOWDOWNS: Mapping[str, Callable[[SchedulerRun], float]] = {
     "mean slowdown": lambda each: each.slowdown,
     "99th percentile of slowdowns": lambda each: each.p99_slowdown,
