@@ -1,15 +1,17 @@
-"""The tables of docs/validation.md: a line per target, made from the rows on the targets' pages.
+"""The tables of docs/validation.md: a line per target, made from the rows on the targets' pages, and what
+these rows say together about the gains of NSDI'24.
 
 Targets are not rerun: a command that renews the section of one target changes only its line.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 from hocket_reproduce.targets import TARGETS
-from hocket_reproduce.targets.findings import FINDINGS
+from hocket_reproduce.targets.findings import FINDINGS, GAINS
 from hocket_reproduce.targets.target import NOTABLE_DIFFERENCE
 from hocket_reproduce.validate import report as validation
 from hocket_reproduce.validation_pages import ENGINES, page_of, read_page, renew_section
@@ -26,9 +28,12 @@ BEYOND = ("X1", "X2", "X3", "LIVE")
 # a difference there contradicts no claim.
 _CLAIMED = ("paper", "truth", "flow engine")
 
+_COLUMNS = 120
+
 # A section ends at the next `## ` heading; `### ` headings belong to it.
 _SECTION = re.compile(r"^## (?P<heading>(?P<id>\w+): .+)\n(?P<body>(?:(?!## ).*\n)*)", re.MULTILINE)
-_QUOTED = re.compile(r"\{([±#]?)([^}]+)\}")
+_QUOTED = re.compile(r"\{([±#~]?)([^}]+)\}")
+_INTERVAL = re.compile(r"95%: (\S+ to [^\s;]+)")
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(?:e[-+]\d+)?")
 
 
@@ -38,6 +43,7 @@ class ShownRow:
 
     ours: str
     difference: str
+    comment: str
 
     @property
     def is_compared(self) -> bool:
@@ -50,6 +56,13 @@ class ShownRow:
         if self.difference in ("same", "differs"):
             return self.difference == "differs"
         return self.is_compared and self.relative > NOTABLE_DIFFERENCE
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval that the comment starts with, such as `1.1 to 1.3`."""
+        found = _INTERVAL.match(self.comment)
+        assert found is not None, f"{self.comment!r} starts with no interval"
+        return found[1]
 
     @property
     def relative(self) -> float:
@@ -111,6 +124,7 @@ def markdown(path: Path) -> str:
         *_table(("comparison", "expected", "we find", "within 10%", "verdict")),
         *(_line(path, name, shown[name]) for name in beyond),
         *_validation_line(path),
+        *statement(shown),
     ]
     return "\n".join(lines) + "\n"
 
@@ -129,15 +143,23 @@ def _parse(section: re.Match[str]) -> ShownSection:
     # The line below the header, `|---|…`, does not start with `| `.
     table = [line[2:-2].split(" | ") for line in section["body"].splitlines() if line.startswith("| ")]
     header, *rows = table
-    return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:4]) for row in rows})
+    return ShownSection(section["heading"], header[1], {row[0]: ShownRow(*row[2:5]) for row in rows})
 
 
 def quoted(text: str, section: ShownSection) -> str:
     """`text` with its quotes, in the syntax of `Finding`, replaced by values of the rows of `section`."""
+    return _filled(text, section.matching)
+
+
+def _filled(text: str, matching: Callable[[str], list[ShownRow]]) -> str:
+    """`text` with its quotes replaced by values of the rows that `matching` finds for each."""
 
     def shown(quote: re.Match[str]) -> str:
         kind, pattern = quote.groups()
-        rows = section.matching(pattern)
+        rows = matching(pattern)
+        if kind == "~":
+            (row,) = rows
+            return f"{row.ours} ({row.interval})"
         if kind == "±":
             return f"{max(row.relative for row in rows):.1%}"
         if kind == "#":
@@ -145,6 +167,19 @@ def quoted(text: str, section: ShownSection) -> str:
         return _span([row.ours for row in rows])
 
     return _QUOTED.sub(shown, text)
+
+
+def statement(shown: Mapping[str, ShownSection]) -> Iterator[str]:
+    """The lines of `GAINS`, with its quotes replaced by values of the rows of `shown`."""
+
+    def matching(pattern: str) -> list[ShownRow]:
+        target, _, quantity = pattern.partition(" ")
+        return shown[target].matching(quantity)
+
+    for block in GAINS:
+        filled = _filled(block, matching)
+        # The lines of a table stay whole, however long they are.
+        yield from ("", *([filled] if block.startswith("|") else wrap(filled, _COLUMNS)))
 
 
 def _span(values: Sequence[str]) -> str:

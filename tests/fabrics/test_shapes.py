@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hocket.fabrics import (
     Cable,
+    CassiniTree,
     ScaleUpNetwork,
     Topology,
     cassini_testbed,
@@ -18,6 +19,7 @@ from hocket.fabrics import (
     rail_optimised,
     with_scale_up,
 )
+from hocket.fabrics.tiers import tiers_of
 
 GBPS = 10**9
 DELAY_PS = 500_000
@@ -139,6 +141,28 @@ def test_the_cassini_testbed_has_the_numbers_of_nsdi24() -> None:
         assert below == 2 * rate_bps(fabric, f"tor{tor}", "agg"), "2:1"
     for agg in range(4):
         assert rate_bps(fabric, f"agg{agg}", "core") == rate_bps(fabric, f"agg{agg}", "tor")
+    assert set(fabric.islands.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("tree", "tors", "oversubscribed"),
+    [
+        ("cassini", 6, ["2:1", "1:1"]),
+        ("cassini-6-3-4", 6, ["2:1", "1:1"]),
+        ("cassini-6-6-1", 6, ["2:1", "1:1"]),
+        ("cassini-8-4-1", 8, ["1.5:1", "2:1"]),
+    ],
+)
+def test_several_regular_trees_have_the_numbers_of_the_cassini_testbed(
+    tree: CassiniTree, tors: int, oversubscribed: list[str]
+) -> None:
+    fabric = cassini_testbed(tree)
+    assert (len(fabric.gpus), len(of_kind(fabric, "switch")), len(fabric.cables)) == (24, 13, 48)
+    tiers = tiers_of(fabric)
+    assert len(tiers[0].switches) == tors
+    assert [tier.oversubscription() for tier in tiers[:2]] == oversubscribed
+    # Regular: the switches of a tier have the same cables down and up.
+    assert all(len(set(tier.switches.values())) == 1 for tier in tiers)
     assert set(fabric.islands.values()) == {0}
 
 

@@ -62,6 +62,7 @@ def test_by_default_there_are_as_many_cables_as_carry_the_rate_of_all_nics() -> 
         ({"fat_tree": {"k": 4}}, 16),
         ({"dumbbell": {"left": 2, "right": 1}}, 3),
         ({"testbed": "cassini"}, 24),
+        ({"testbed": "cassini-8-4-1"}, 24),
     ],
 )
 def test_a_fabric_is_the_same_after_building_resolving_and_reading(shape: Tables, gpus: int) -> None:
@@ -166,7 +167,11 @@ def test_a_training_job_whose_phases_only_a_run_shows_has_no_profiles() -> None:
             plan_on(fat_tree={"k": 4, "gpus_per_server": 8}),
             "fabric.fat_tree.gpus_per_server: 8 does not divide the 2 GPUs below each edge switch",
         ),
-        (plan_on(testbed="casini"), "fabric.testbed: must be 'cassini': got 'casini'"),
+        (
+            plan_on(testbed="casini"),
+            "fabric.testbed: must be 'cassini', 'cassini-6-3-4', 'cassini-6-6-1' or 'cassini-8-4-1': "
+            "got 'casini'",
+        ),
         (plan_on(clos=SMALL, hosts=["s0:0"]), "fabric.hosts: belongs to links; the hosts of clos are known"),
         (
             plan_on(clos=SMALL, scale_up=1),

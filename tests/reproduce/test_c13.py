@@ -7,6 +7,7 @@ import pytest
 from tests.reproduce.conftest import quiet
 
 from hocket.cluster.trace import load_trace, parse_trace
+from hocket.schedulers.state import ClusterJob
 from hocket_reproduce.targets import c13
 from hocket_reproduce.targets.cluster import (
     IDEAL,
@@ -15,19 +16,26 @@ from hocket_reproduce.targets.cluster import (
     THEMIS,
     ConfiguredScheduler,
     Outcomes,
+    Published,
     SchedulerRun,
     estimate,
+    factor_rows,
     outcome,
     outcomes,
     over_time,
     overlaid,
+    pair_rows,
     percentile,
     ratio,
+    reading_rows,
     row,
+    sensitivity_rows,
+    single_row,
 )
 from hocket_reproduce.targets.setting import Tables
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cluster"
+FACTORS = Published(1.6, 1.8)
 SHORT = overlaid(c13.MIXED, {"poisson": {"duration": "20 min"}})
 
 
@@ -82,6 +90,7 @@ def test_every_quantity_appears_once_and_differences_are_explained(monkeypatch: 
     monkeypatch.setattr(
         c13, "MODEL_PARALLEL", overlaid(c13.MODEL_PARALLEL, {"poisson": {"duration": "15 min"}})
     )
+    monkeypatch.setattr(c13, "READINGS", {"longer jobs": {"poisson": {"iterations": [400, 2_000]}}})
     reproduction = c13.reproduce_c14(quiet, seeds=[1])
     quantities = [each.quantity for each in reproduction.rows]
     assert len(set(quantities)) == len(quantities)
@@ -92,10 +101,81 @@ def test_every_quantity_appears_once_and_differences_are_explained(monkeypatch: 
 
 @pytest.mark.parametrize("name", c13.SENSITIVITIES)
 def test_every_sensitivity_changes_the_trace(name: str) -> None:
-    changes, (_, augmented) = c13.SENSITIVITIES[name]
+    changes, (_, augmented, *_) = c13.SENSITIVITIES[name]
     changed = parse_trace(augmented.trace(overlaid(c13.MIXED, changes), 1))
     usual = parse_trace(augmented.trace(c13.MIXED, 1))
     assert changed.resolved() != usual.resolved()
+
+
+def run_time_min(job: ClusterJob) -> float:
+    """The run time of a job alone, on the workers that it was submitted with."""
+    workers = job.requested
+    return job.iterations(job.samples, workers) * job.profile(workers).period_ps / 60e12
+
+
+def test_jobs_of_the_second_reading_live_through_several_epochs_and_are_about_as_many() -> None:
+    first, second = (parse_trace(overlaid(c13.MIXED, each)) for each in ({}, c13.LONG_JOBS))
+    assert np.median([run_time_min(job) for job in first.jobs]) < 10, "an epoch of NSDI'24 §5.1"
+    assert np.median([run_time_min(job) for job in second.jobs]) > 2 * 10
+    assert abs(len(second.jobs) - len(first.jobs)) < 0.3 * len(first.jobs)
+
+
+def test_a_reading_has_the_papers_factors_beside_its_rows_slowdowns_and_decisions_without_a_choice() -> None:
+    tiny: Tables = {"poisson": {"duration": "10 min"}}
+    rows = {each.quantity: each for each in reading_rows(c13.MIXED, {"tiny": tiny}, FACTORS, quiet, [1])}
+    assert rows["tiny: Themis ÷ Th+CASSINI: mean iteration by time"].paper == FACTORS.mean
+    assert rows["tiny: Themis ÷ Th+CASSINI (fabric): 99th percentile of iterations"].paper == FACTORS.p99
+    assert list(rows)[-3:] == [
+        "tiny: Th+CASSINI (fabric): slowdown",
+        "tiny: Th+CASSINI: decisions with a single candidate",
+        "tiny: Th+CASSINI (fabric): decisions with a single candidate",
+    ]
+
+
+def test_by_time_an_iteration_counts_as_long_as_it_takes(short: Outcomes) -> None:
+    rows = {each.quantity: each.ours for each in factor_rows(short, THEMIS, TH_CASSINI, FACTORS)}
+    (over,), (under,) = (short[each.name] for each in (THEMIS, TH_CASSINI))
+    by_time = [(each.iteration_s**2).sum() / each.iteration_s.sum() for each in (over, under)]
+    assert rows["Themis ÷ Th+CASSINI: mean iteration by time"] == pytest.approx(by_time[0] / by_time[1])
+    # 99 iterations take 99 s, and the last one 101 of the 200 s.
+    times_s = np.array([1.0] * 99 + [101.0])
+    assert (percentile(times_s, 50), percentile(times_s, 50, weights=times_s)) == (1.0, 101.0)
+
+
+def test_without_contention_the_mean_iteration_would_gain_the_slowdown(short: Outcomes) -> None:
+    (first, *_) = factor_rows(short, THEMIS, TH_CASSINI, FACTORS, "a reason")
+    (themis,) = short[THEMIS.name]
+    assert first.comment == f"one seed; without any contention {themis.slowdown:.3g}×; a reason"
+
+
+def test_a_decision_with_a_single_candidate_leaves_no_choice(short: Outcomes) -> None:
+    (run,) = short[TH_CASSINI.name]
+    single = single_row(short, TH_CASSINI)
+    assert single.ours == pytest.approx(
+        100 * run.decisions.filter(candidates=1).height / run.decisions.height
+    )
+    assert 0 < run.single < 1
+
+
+def test_rows_of_a_pair_have_mean_and_tail_with_both_slowdowns(short: Outcomes) -> None:
+    twice = {name: [*runs, *runs] for name, runs in short.items()}
+    rows = list(pair_rows("same", twice, THEMIS, TH_CASSINI, RANDOM))
+    assert [each.quantity for each in rows] == [
+        f"same: Themis ÷ {other}, {what}"
+        for other in ("Th+CASSINI", "Random")
+        for what in ("mean slowdown", "99th percentile of slowdowns")
+    ]
+    (themis,), (random,) = short[THEMIS.name], short[RANDOM.name]
+    mean, tail = f"{themis.slowdown:.4g}", f"{random.p99_slowdown:.4g}"
+    assert f"slowdowns {mean}× ({mean} to {mean}) and " in rows[0].comment
+    assert rows[3].comment.endswith(f" and {tail}× ({tail} to {tail})")
+
+
+def test_options_of_cassini_do_not_rerun_the_scheduler_without_it(short: Outcomes) -> None:
+    told: list[str] = []
+    changed = {"no slots": ({"cassini": {"shift_threshold": 1.1}}, (THEMIS, TH_CASSINI))}
+    list(sensitivity_rows(SHORT, changed, short, told.append, seeds=[1]))
+    assert told == ["no slots: Th+CASSINI, seed 1"]
 
 
 def test_settings_of_a_scheduler_override_those_of_the_trace() -> None:

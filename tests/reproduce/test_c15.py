@@ -17,6 +17,7 @@ from hocket_reproduce.targets.cluster import (
     Outcomes,
     outcome,
     outcomes,
+    overlaid,
     pooled,
 )
 from hocket_reproduce.targets.setting import Tables
@@ -42,6 +43,20 @@ def test_the_traces_are_those_of_the_examples(tables: Tables, name: str) -> None
     assert ours.jobs == example.jobs
     assert ours.network.links == example.network.links
     assert ours.until_s == example.until_s
+
+
+@pytest.mark.parametrize(
+    ("tables", "changes"),
+    [
+        *((c15.MIXED, each) for each in c15.MIXED_READINGS.values()),
+        *((c15.MODEL_PARALLEL, each) for each in c15.MODEL_PARALLEL_READINGS.values()),
+        *((c18.TWO_GPUS, each) for each in c18.READINGS.values()),
+    ],
+)
+def test_every_reading_changes_the_trace_and_keeps_drawn_places(tables: Tables, changes: Tables) -> None:
+    usual, changed = (parse_trace(overlaid(tables, each)).resolved() for each in ({}, changes))
+    assert changed != usual
+    assert changed["themis"]["placement"] == "drawn"
 
 
 def test_cassini_chooses_a_placement_in_which_dlrm_shares_no_link(mixed: Outcomes) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hocket.errors import InputError
 from hocket_reproduce import overview
 from hocket_reproduce.targets import TARGETS, Reproduction, Row, report
-from hocket_reproduce.targets.findings import FINDINGS
+from hocket_reproduce.targets.findings import FINDINGS, GAINS
 from hocket_reproduce.targets.target import Verdict
 
 OVERVIEW = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -96,6 +96,39 @@ def test_quotes_are_filled_in_from_the_rows(small: overview.ShownSection) -> Non
     assert (small.differing, small.compared) == (1, 3)
 
 
+def test_a_value_is_quoted_with_the_interval_that_its_comment_starts_with(copied: Path) -> None:
+    rows = (Row("gain", 1.6, 1.1, "×", "95%: 0.9 to 1.3; a reason"), Row("bare", None, 2.0, "", "a reason"))
+    report.write_validation(copied, [Reproduction("C13", "Gains", rows)])
+    section = overview.sections(copied)["C13"]
+    assert overview.quoted("{gain} is {~gain}", section) == "1.1× is 1.1× (0.9 to 1.3)"
+    with pytest.raises(AssertionError, match="'a reason' starts with no interval"):
+        overview.quoted("{~bare}", section)
+
+
+def test_the_statement_on_gains_has_numbers_of_rows_and_of_the_papers_claims_alone() -> None:
+    text = re.sub(r"\{[^}]+\}|Algorithm 2|95% intervals", "", "\n".join(GAINS))
+    # Names, such as NSDI'24 and C13, have a letter or an apostrophe before their digits.
+    numbers = re.findall(r"(?<![\w'.])\d[\d.]*(?=\W)", text)
+    assert "1.6" in numbers
+    claimed = " ".join(each.claim for each in FINDINGS.values())
+    assert {number for number in numbers if number.rstrip(".") not in claimed} == set()
+
+
+def test_the_statement_on_gains_stands_below_the_tables(shown: dict[str, overview.ShownSection]) -> None:
+    lines = overview.markdown(OVERVIEW).splitlines()
+    heading = lines.index(GAINS[0])
+    assert heading > max(number for number, line in enumerate(lines) if line.startswith("| ["))
+    # A wrapped line such as "1. The" would start a list.
+    assert [line for line in lines[heading:] if re.match(r"(\d+[.)]|[-+*]) ", line)] == []
+    gains = [line for line in lines[heading:] if line.startswith("| C")]
+    both = ("Th+CASSINI", "Th+CASSINI (fabric)")
+    expected = [(target, each) for target in ("C13", "C14", "C15", "C16", "C18") for each in both]
+    for line, (target, augmented) in zip(gains, expected, strict=True):
+        row = shown[target].rows[f"Themis ÷ {augmented}: mean iteration"]
+        assert line.startswith(f"| {target}, ")
+        assert f" | {row.ours} ({row.interval}) | " in line
+
+
 def test_a_quote_that_matches_no_row_is_an_error_that_names_it(small: overview.ShownSection) -> None:
     with pytest.raises(AssertionError, match="H1: Sharing: no row matches 'gain'"):
         overview.quoted("{gain}", small)
@@ -122,5 +155,5 @@ def test_runs_of_ns_3_beyond_their_limits_are_counted(copied: Path) -> None:
     page = copied.with_suffix("") / "engines.md"
     text = page.read_text(encoding="utf-8")
     page.write_text(text.replace("66 of 66 runs agree.", "64 of 66 runs agree."), encoding="utf-8")
-    line = overview.markdown(copied).splitlines()[-1]
+    (line,) = (each for each in overview.markdown(copied).splitlines() if each.startswith("| [ns-3]"))
     assert line.endswith("| 64 of 66 | differs: 2 runs beyond their limits |")

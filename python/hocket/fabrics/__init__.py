@@ -3,6 +3,7 @@
 from hocket.fabrics.production import lingjun
 from hocket.fabrics.shapes import (
     CASSINI_DELAY_PS,
+    CassiniTree,
     cassini_testbed,
     clos,
     dumbbell,
@@ -24,6 +25,7 @@ from hocket.fabrics.topology import (
 __all__ = [
     "CASSINI_DELAY_PS",
     "Cable",
+    "CassiniTree",
     "NodeKind",
     "Ports",
     "ScaleUpNetwork",

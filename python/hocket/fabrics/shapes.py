@@ -7,7 +7,11 @@ Cables of hosts come first, then those between switches, from the lowest tier up
 # ECMP hashes the numbers of nodes, which follow the order of the cables: another order would route the same
 # plan differently.
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from types import MappingProxyType
+from typing import Literal, TypeAlias
 
 from hocket.fabrics.topology import Cable, Topology, built
 
@@ -106,21 +110,62 @@ def dumbbell(
     return built(nics, [Cable(("left", "right"), bottleneck_bps, delay_ps)])
 
 
-def cassini_testbed() -> Topology:
-    """The testbed of NSDI'24 §5.1: 24 servers with one NIC of 50 Gbps, 13 switches, 48 links, 2:1.
+CassiniTree: TypeAlias = Literal["cassini", "cassini-6-3-4", "cassini-6-6-1", "cassini-8-4-1"]
+"""A tree with the numbers of NSDI'24's testbed; all but the first are named by their ToRs, aggregation
+switches and cores."""
 
-    The paper's text gives only these numbers; Fig 10 draws the tree. This regular tree has all of them: six
-    ToRs of four servers with two uplinks each (2:1); two pods of three ToRs and two aggregation switches (12
-    links); each of these four switches has a link to each of three cores (12 links).
+_CASSINI_SERVERS = 24
+_CASSINI_UPLINKS = 2
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """ToRs with two uplinks each, and aggregation switches with `cables` to each core."""
+
+    tors: int
+    aggs: int
+    cores: int
+    cables: int
+
+
+_CASSINI_TREES: Mapping[CassiniTree, _Tree] = MappingProxyType(
+    {
+        "cassini": _Tree(6, 4, 3, cables=1),
+        "cassini-6-3-4": _Tree(6, 3, 4, cables=1),
+        "cassini-6-6-1": _Tree(6, 6, 1, cables=2),
+        "cassini-8-4-1": _Tree(8, 4, 1, cables=2),
+    }
+)
+
+
+def cassini_testbed(tree: CassiniTree = "cassini") -> Topology:
+    """A testbed as in NSDI'24 §5.1: 24 servers with one NIC of 50 Gbps, 13 switches, 48 links, 2:1.
+
+    The paper's text gives only these numbers, which several regular trees have; Fig 10 draws one. `"cassini"`
+    has six ToRs of four servers with two uplinks each (2:1); two pods of three ToRs and two aggregation
+    switches (12 links); each of these four switches has a link to each of three cores (12 links). The names
+    of the others end in the numbers of their ToRs, aggregation switches and cores. `"cassini-8-4-1"` is 1.5:1
+    at its ToRs, and 2:1 only above.
     """
+    shape = _CASSINI_TREES[tree]
     rate_bps, delay_ps = _CASSINI_RATE_BPS, CASSINI_DELAY_PS
-    nics = [Cable((f"s{server}", f"tor{server // 4}"), rate_bps, delay_ps) for server in range(24)]
+    per_tor = _CASSINI_SERVERS // shape.tors
+    nics = [
+        Cable((f"s{server}", f"tor{server // per_tor}"), rate_bps, delay_ps)
+        for server in range(_CASSINI_SERVERS)
+    ]
+    # Pods of as many aggregation switches as a ToR has uplinks; where that leaves some over, each pair of
+    # them has as many ToRs as every other.
+    above = (
+        [tuple(range(first, first + _CASSINI_UPLINKS)) for first in range(0, shape.aggs, _CASSINI_UPLINKS)]
+        if shape.aggs % _CASSINI_UPLINKS == 0
+        else list(combinations(range(shape.aggs), _CASSINI_UPLINKS))
+    )
     trunks: list[Cable] = []
-    for tor in range(6):
-        aggs = range(2) if tor < 3 else range(2, 4)
-        trunks += _uplinks(f"tor{tor}", "agg", aggs, rate_bps, 1, delay_ps)
-    for agg in range(4):
-        trunks += _uplinks(f"agg{agg}", "core", range(3), rate_bps, 1, delay_ps)
+    for tor in range(shape.tors):
+        trunks += _uplinks(f"tor{tor}", "agg", above[tor * len(above) // shape.tors], rate_bps, 1, delay_ps)
+    for agg in range(shape.aggs):
+        trunks += _uplinks(f"agg{agg}", "core", range(shape.cores), rate_bps, shape.cables, delay_ps)
     return built(nics, trunks)
 
 
@@ -133,7 +178,7 @@ def _gpus(servers: range, gpus_per_server: int) -> Iterator[str]:
 
 
 def _uplinks(
-    switch: str, above: str, numbers: range, rate_bps: int, cables: int, delay_ps: int
+    switch: str, above: str, numbers: Iterable[int], rate_bps: int, cables: int, delay_ps: int
 ) -> Iterator[Cable]:
     for number in numbers:
         for copy in range(1, cables + 1):

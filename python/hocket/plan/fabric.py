@@ -14,6 +14,7 @@ from pydantic import (
 from hocket.errors import InputError
 from hocket.fabrics import (
     Cable,
+    CassiniTree,
     ScaleUpNetwork,
     Topology,
     cassini_testbed,
@@ -426,8 +427,10 @@ class Fabric(Table):
     """A k-ary fat tree."""
     dumbbell: Dumbbell | None = None
     """Servers at two switches with one link between them."""
-    testbed: Literal["cassini"] | None = None
-    """The testbed of NSDI'24 §5.1: 24 servers of one GPU, 50 Gbps NICs, 2:1 over-subscribed."""
+    testbed: CassiniTree | None = None
+    """The testbed of NSDI'24 §5.1: 24 servers of one GPU, 50 Gbps NICs, 2:1 over-subscribed. Of several trees
+    with its numbers, `"cassini"` is the default reading, and the others are named by their ToRs, aggregation
+    switches and cores."""
     lingjun: Lingjun | None = None
     """The network of a production cluster, from a file."""
     links: Annotated[tuple[FabricLink, ...], Field(min_length=1, max_length=MAX_CABLES)] | None = None
@@ -454,7 +457,7 @@ class Fabric(Table):
         rail: Rail | None = None,
         fat_tree: FatTree | None = None,
         dumbbell: Dumbbell | None = None,
-        testbed: Literal["cassini"] | None = None,
+        testbed: CassiniTree | None = None,
         lingjun: Lingjun | None = None,
         links: Sequence[FabricLink] | None = None,
         hosts: Sequence[str] | None = None,
@@ -487,7 +490,7 @@ class Fabric(Table):
         if self.shape is not None:
             found = self.shape.topology()
         elif self.testbed is not None:
-            found = cassini_testbed()
+            found = cassini_testbed(self.testbed)
         elif self.lingjun is not None:
             found = self.lingjun.topology(self._directory)
         else:

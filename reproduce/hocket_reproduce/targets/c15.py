@@ -16,7 +16,9 @@ from hocket.cluster.trace import parse_trace
 from hocket.units import parse_duration
 from hocket_reproduce.figures.scheduler_comparison import Distribution, scheduler_comparison_figure
 from hocket_reproduce.targets.cluster import (
+    BY_TIME_NOTE,
     DRAWN,
+    FROM_PROFILES,
     IDEAL,
     LOSSY,
     PACKED,
@@ -33,6 +35,7 @@ from hocket_reproduce.targets.cluster import (
     ConfiguredScheduler,
     Outcomes,
     Published,
+    Readings,
     SchedulerRun,
     Sensitivities,
     estimate,
@@ -42,8 +45,9 @@ from hocket_reproduce.targets.cluster import (
     mechanism_rows,
     outcomes,
     overlaid,
-    pair_row,
+    pair_rows,
     pooled,
+    reading_rows,
     scores,
     sensitivity_rows,
     themis_over_time,
@@ -116,7 +120,7 @@ _THREE_EACH: Tables = {"workers": [3, 3], "max_workers": 3}
 
 SENSITIVITIES: Sensitivities = {
     "packed places": (PACKED, (THEMIS, TH_CASSINI)),
-    "the testbed's goodput": (LOSSY, (THEMIS, TH_CASSINI)),
+    "the testbed's goodput": (LOSSY, (THEMIS, TH_CASSINI, TH_FABRIC)),
     "workers as submitted": ({"themis": {"workers": "requested"}}, (THEMIS, TH_CASSINI)),
     "leases and epochs of 2 min": ({"themis": {"lease": "2 min", "epoch": "2 min"}}, (THEMIS, TH_CASSINI)),
     "batch sizes uniform in Table 3": ({"dynamic": {"batch_sizes": "uniform"}}, (THEMIS, TH_CASSINI)),
@@ -134,7 +138,14 @@ SENSITIVITIES: Sensitivities = {
     "Pollux may grow jobs at once": ({"pollux": {"scale_up": "any"}}, (POLLUX, PO_CASSINI)),
     "Pollux leaves batch sizes alone": ({"pollux": {"tune_batch_size": False}}, (POLLUX, PO_CASSINI)),
 }
-"""Changes to C15's trace that might explain the paper's factors, each with a pair of schedulers."""
+"""Changes to C15's trace that might explain the paper's factors, each with the schedulers to compare."""
+
+MIXED_READINGS: Readings = {
+    "S from profiles": FROM_PROFILES,
+    "S from profiles, the testbed's goodput": {**FROM_PROFILES, **LOSSY},
+}
+# No model of C16 has a published S: all are from profiles anyway.
+MODEL_PARALLEL_READINGS: Readings = {"the testbed's goodput": LOSSY}
 
 FULL: Tables = {
     **_BUSY,
@@ -160,6 +171,7 @@ def _with_100_candidates(scheduler: ConfiguredScheduler, name: str) -> Configure
 
 _TH_100 = _with_100_candidates(TH_FABRIC, "Th+CASSINI (fabric, 100 candidates)")
 _RANDOM_100 = _with_100_candidates(RANDOM_FABRIC, "Random+CASSINI (fabric, 100 candidates)")
+_FULL_NAME = "a full cluster of Table 2's jobs"
 _FULL_SCHEDULERS = (
     THEMIS,
     TH_CASSINI,
@@ -185,15 +197,12 @@ _MODEL_PARALLEL_SENSITIVITIES: Sensitivities = {
     )
 }
 
-_SENSITIVITY_SEEDS = 3
-
 # After DLRM's first start: by then all jobs that its arrival moved have restarted, which takes 30 s each.
 _REPLAY_AFTER_S = 120
 # Two or more iterations of DLRM, which take 1.4 to 1.8 s.
 _REPLAY_FOR = "5 s"
 _REPLAYED = "DLRM"
 
-_NO_SHARED_LINK = "with CASSINI DLRM shares no link in any seed; on a full cluster (below) it does"
 _ONE_WORKER = (
     "on two workers DLRM is no faster than on one in the catalogue, so Pollux, which doubles at most, leaves "
     "it one, and that sends nothing"
@@ -203,14 +212,20 @@ _ONE_WORKER = (
 def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """The mixed trace with its marks, a window of it on packets, and what decides its factors."""
     measured = outcomes(MIXED, SCHEDULERS, progress, seeds=seeds)
+    themis = Published(1.5, 2.2)
     rows = [
-        *_factor_rows(measured, Published(1.5, 2.2), Published(1.6, 2.5)),
+        *_factor_rows(measured, themis, Published(1.6, 2.5)),
+        *reading_rows(MIXED, MIXED_READINGS, themis, progress, seeds),
         *_mark_rows(
-            measured, {("DLRM", THEMIS.name): (27, _NO_SHARED_LINK), ("DLRM", POLLUX.name): (33, _ONE_WORKER)}
+            measured,
+            {
+                ("DLRM", THEMIS.name): (27, _seeds_without_marks(measured)),
+                ("DLRM", POLLUX.name): (33, _ONE_WORKER),
+            },
         ),
         *_replay_rows(progress, seeds[0]),
         *_full_rows(progress, seeds),
-        *sensitivity_rows(MIXED, SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]),
+        *sensitivity_rows(MIXED, SENSITIVITIES, measured, progress, seeds),
     ]
     return Reproduction(
         "C15",
@@ -219,27 +234,27 @@ def reproduce_c15(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduct
         partial(
             _figure, measured, ("DLRM", "CamemBERT", "RoBERTa"), "DLRM and ResNet50 arrive on a busy testbed"
         ),
-        (*_NOTES, _ADDED),
+        (*_NOTES, *_READING_NOTES),
     )
 
 
 def reproduce_c16(progress: Progress, seeds: Sequence[int] = SEEDS) -> Reproduction:
     """The trace of model-parallel jobs with its marks."""
     measured = outcomes(MODEL_PARALLEL, SCHEDULERS, progress, seeds=seeds)
+    themis = Published(1.2, 1.6)
     which = "the text does not say of which model the paper's factor is (Fig 14d)"
     rows = [
-        *_factor_rows(measured, Published(1.2, 1.6)),
+        *_factor_rows(measured, themis),
+        *reading_rows(MODEL_PARALLEL, MODEL_PARALLEL_READINGS, themis, progress, seeds),
         *_mark_rows(measured, {(_ALL, THEMIS.name): (29, which)}),
-        *sensitivity_rows(
-            MODEL_PARALLEL, _MODEL_PARALLEL_SENSITIVITIES, progress, seeds[:_SENSITIVITY_SEEDS]
-        ),
+        *sensitivity_rows(MODEL_PARALLEL, _MODEL_PARALLEL_SENSITIVITIES, measured, progress, seeds),
     ]
     return Reproduction(
         "C16",
         "Model-parallel jobs arrive (NSDI'24 Fig 14)",
         tuple(rows),
         partial(_figure, measured, ("GPT1", "GPT3", "DLRM"), "Model-parallel jobs arrive on a busy testbed"),
-        (*_NOTES, _ADDED),
+        (*_NOTES, *_READING_NOTES),
     )
 
 
@@ -268,21 +283,16 @@ def _factor_rows(
 ) -> Iterator[Row]:
     for pairs, published in ((_THEMIS_PAIRS, themis), (_POLLUX_PAIRS, pollux)):
         for baseline, augmented in pairs:
-            yield from factor_rows(
-                measured, baseline, augmented, published, _largest_gain(measured[baseline.name])
-            )
+            yield from factor_rows(measured, baseline, augmented, published, "numbers of workers differ too")
     yield from idle_rows(measured)
     for augmented in (TH_CASSINI, TH_FABRIC, PO_CASSINI, PO_FABRIC):
         yield from mechanism_rows(measured, augmented)
 
 
-def _largest_gain(runs: Sequence[SchedulerRun]) -> str:
-    """The gain if all contention under the baseline's `runs` went away, for the comment of a row."""
-    average, tail = mean(each.slowdown for each in runs), mean(each.p99_slowdown for each in runs)
-    return (
-        f"without any contention it would gain {average:.3g}×, and {tail:.3g}× at the 99th percentile of "
-        "slowdowns; the rest is due to numbers of workers"
-    )
+def _seeds_without_marks(measured: Outcomes) -> str:
+    """In how many seeds DLRM has no marks with CASSINI, as its factor depends on the others alone."""
+    marks = _marks_by_seed(measured[TH_CASSINI.name], "DLRM")
+    return f"with CASSINI DLRM has no marks in {marks.count(0)} of {len(marks)} seeds"
 
 
 def _mark_rows(measured: Outcomes, published: Mapping[tuple[str, str], tuple[float, str]]) -> Iterator[Row]:
@@ -355,10 +365,10 @@ def _resnet50_row(measured: Outcomes, scheduler: ConfiguredScheduler) -> Row:
 
 def _full_rows(progress: Progress, seeds: Sequence[int]) -> Iterator[Row]:
     """Slowdowns and DLRM's marks on a full cluster, where jobs have to share links."""
-    prefix = "a full cluster of Table 2's jobs: "
+    prefix = f"{_FULL_NAME}: "
     measured = outcomes(FULL, _FULL_SCHEDULERS, progress, seeds=seeds, prefix=prefix)
     for pair in _FULL_PAIRS:
-        yield pair_row(f"{prefix}{pair[0].name} ÷ {pair[1].name}, mean slowdown", measured, pair)
+        yield from pair_rows(_FULL_NAME, measured, *pair)
         yield marks_row(measured, *pair, "DLRM", prefix=prefix)
 
 
@@ -401,12 +411,17 @@ _NOTES = (
     "mostly from the choice of placements.",
     "Marks of the flow engine are a fit to the packet engine (X3); a window of C15 is rerun on packets.",
     f"{TH_CASSINI.name} and {PO_CASSINI.name} rank candidates as Algorithm 2 does; (fabric) counts all "
-    f"links, unshared ones with a score of 1, and solves loops. Sensitivities: {_SENSITIVITY_SEEDS} seeds.",
+    "links, unshared ones with a score of 1, and solves loops.",
 )
 
-_ADDED = (
-    "The trace is that of examples/cluster. Causes were sought afterwards: sensitivities, the full cluster, "
-    "its 100 candidates and drawn places were chosen with the first results known, which had packed places."
+_READING_NOTES = (
+    BY_TIME_NOTE,
+    "Themis's S of VGG and ResNet is that which NSDI'20 published, from another cluster. NSDI'24 "
+    "§5.1 profiles models on its testbed, where idle paths are alike: 'S from profiles' is that reading. The "
+    "models of C16 have no published S.",
+    "The trace is that of examples/cluster. Causes were sought afterwards: readings, sensitivities, the full "
+    "cluster, its 100 candidates and drawn places were chosen with the first results known, which had packed "
+    "places.",
 )
 
 

@@ -63,6 +63,9 @@ DRAWN: Tables = {"themis": {"placement": "drawn"}}
 §4.1 calls the placements of jobs frequently fragmented."""
 PACKED: Tables = {"themis": {"placement": "packed"}}
 """Winners of Themis in as few racks and servers of their region as possible."""
+FROM_PROFILES: Tables = {"themis": {"slowdown": "profile"}}
+"""Themis's S from profiles for all models: NSDI'24 §5.1 profiles each on its testbed, where idle paths are
+alike, so that S knows no distance. The published S is from NSDI'20's cluster."""
 LOSSY: Tables = {"fabric": {"testbed": "cassini", "contended_goodput": "testbed"}}
 """The testbed with links that lose goodput to contention, as the papers' do."""
 
@@ -105,7 +108,8 @@ class SchedulerRun:
         return self.iterations["count"].to_numpy()
 
     @cached_property
-    def _ideal_s(self) -> npt.NDArray[np.float64]:
+    def ideal_s(self) -> npt.NDArray[np.float64]:
+        """Each iteration on as many workers and an idle network, in seconds."""
         return np.repeat(self.iterations["ideal_s"].to_numpy(), self._count)
 
     @cached_property
@@ -115,8 +119,8 @@ class SchedulerRun:
 
     @cached_property
     def slowdowns(self) -> npt.NDArray[np.float64]:
-        """Each iteration ÷ the same iteration on as many workers and an idle network."""
-        return self.iteration_s / self._ideal_s
+        """Each of `iteration_s` ÷ that of `ideal_s`."""
+        return self.iteration_s / self.ideal_s
 
     @property
     def mean_s(self) -> float:
@@ -124,20 +128,20 @@ class SchedulerRun:
         return float(self.iteration_s.mean())
 
     @property
-    def p99_s(self) -> float:
-        """The 99th percentile of iterations in seconds."""
-        return percentile(self.iteration_s)
-
-    @property
     def slowdown(self) -> float:
         """The total time of all iterations ÷ their total time on an idle network."""
         # A ratio of sums: in a mean of ratios, the many iterations of fast jobs would outweigh all others.
-        return float(self.iteration_s.sum() / self._ideal_s.sum())
+        return float(self.iteration_s.sum() / self.ideal_s.sum())
 
     @property
     def p99_slowdown(self) -> float:
         """The 99th percentile of `slowdowns`."""
         return percentile(self.slowdowns)
+
+    @property
+    def single(self) -> float:
+        """The share of decisions with a single candidate; 0 if there are no decisions."""
+        return float((self.decisions["candidates"] == 1).sum()) / max(1, self.decisions.height)
 
     def of_model(self, model: str) -> pl.DataFrame:
         """The iterations of jobs of `model`."""
@@ -175,10 +179,12 @@ def outcome(tables: Tables, scheduler: ConfiguredScheduler, seed: int) -> Schedu
     return SchedulerRun(simulate_cluster(parse_trace(scheduler.trace(tables, seed)), scheduler.policy))
 
 
-def percentile(values: npt.NDArray[np.float64], at: float = 99) -> float:
-    """The percentile by nearest rank, which is one of `values`."""
+def percentile(
+    values: npt.NDArray[np.float64], at: float = 99, weights: npt.NDArray[np.float64] | None = None
+) -> float:
+    """The percentile by nearest rank, which is one of `values`; by default all weigh the same."""
     # No interpolation: a tail between two models' iterations would be a time that no iteration took.
-    return float(np.percentile(values, at, method="inverted_cdf"))
+    return float(np.percentile(values, at, method="inverted_cdf", weights=weights))
 
 
 @dataclass(frozen=True)
@@ -192,9 +198,17 @@ class Estimate:
 
     def __str__(self) -> str:
         """The interval, for the comment of a row."""
-        if self.half is None:
-            return "one seed"
-        return f"95%: {self.mean - self.half:.4g} to {self.mean + self.half:.4g}"
+        return "one seed" if self.half is None else f"95%: {self._interval}"
+
+    @property
+    def factor(self) -> str:
+        """The mean as a factor with its interval, such as `1.2× (1.1 to 1.3)`."""
+        return f"{self.mean:.4g}×" if self.half is None else f"{self.mean:.4g}× ({self._interval})"
+
+    @property
+    def _interval(self) -> str:
+        assert self.half is not None, "a single seed has no interval"
+        return f"{self.mean - self.half:.4g} to {self.mean + self.half:.4g}"
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -238,64 +252,123 @@ def factor_rows(
     augmented: ConfiguredScheduler,
     published: Published | None = None,
     why: str = "",
+    prefix: str = "",
 ) -> Iterator[Row]:
-    """How many times faster iterations are under `augmented`, first over all iterations, as the paper counts,
-    then as slowdowns.
+    """How many times faster iterations are under `augmented`: over all iterations, by time, and as slowdowns.
 
-    `why` goes into the comments of rows with a value of the paper.
+    The paper's factors stand beside both of the first, as its text allows both; the comments of these rows
+    have the gain of iterations without any contention, and `why`. Quantities start with `prefix`.
     """
     over, under = measured[baseline.name], measured[augmented.name]
-    pair = f"{baseline.name} ÷ {augmented.name}"
-    rows: tuple[tuple[str, float | None, Callable[[SchedulerRun], float]], ...] = (
-        ("mean iteration", published.mean if published else None, lambda each: each.mean_s),
-        ("99th percentile of iterations", published.p99 if published else None, lambda each: each.p99_s),
-        ("mean slowdown", None, lambda each: each.slowdown),
-        ("99th percentile of slowdowns", None, lambda each: each.p99_slowdown),
-    )
-    for quantity, paper, value in rows:
-        ours = ratio(over, under, value)
-        yield row(f"{pair}: {quantity}", paper, ours, "×", why if paper is not None else "")
+    pair = f"{prefix}{baseline.name} ÷ {augmented.name}"
+    for quantity, measure in _MEASURES.items():
+        ours = estimate(
+            [measure(a.iteration_s) / measure(b.iteration_s) for a, b in zip(over, under, strict=True)]
+        )
+        if published is None:
+            yield row(f"{pair}: {quantity}", None, ours, "×")
+            continue
+        most = mean(measure(each.iteration_s) / measure(each.ideal_s) for each in over)
+        reason = f"without any contention {most:.3g}×"
+        paper = published.p99 if "percentile" in quantity else published.mean
+        yield row(f"{pair}: {quantity}", paper, ours, "×", f"{reason}; {why}" if why else reason)
+    for quantity, value in _SLOWDOWNS.items():
+        yield row(f"{pair}: {quantity}", None, ratio(over, under, value), "×")
 
 
-def pair_row(quantity: str, measured: Outcomes, pair: tuple[ConfiguredScheduler, ConfiguredScheduler]) -> Row:
-    """The mean slowdown of a pair's first scheduler ÷ the second's; the comment has both, and tails."""
-    over, under = (measured[each.name] for each in pair)
-    slowdowns = [mean(each.slowdown for each in runs) for runs in (over, under)]
-    tails = [mean(each.p99_slowdown for each in runs) for runs in (over, under)]
-    all_iterations = ratio(over, under, lambda each: each.mean_s)
-    return row(
-        quantity,
-        None,
-        ratio(over, under, lambda each: each.slowdown),
-        "×",
-        f"slowdown {slowdowns[0]:.3g}× against {slowdowns[1]:.3g}×; 99th percentile {tails[0]:.3g}× against "
-        f"{tails[1]:.3g}×; {all_iterations.mean:.3g}× by the mean of all iterations",
-    )
+def _mean_by_time(values: npt.NDArray[np.float64]) -> float:
+    return float(np.average(values, weights=values))
 
 
-Sensitivities: TypeAlias = Mapping[str, tuple[Tables, tuple[ConfiguredScheduler, ConfiguredScheduler]]]
-"""By name: changes to a trace, as `overlaid` takes them, and the two schedulers to compare."""
+# NSDI'24 Fig 11b is of all points of a time series. If these are iterations, each counts once; if they are
+# instants, a longer iteration has more of them.
+_MEASURES: Mapping[str, Callable[[npt.NDArray[np.float64]], float]] = {
+    "mean iteration": lambda values: float(values.mean()),
+    "99th percentile of iterations": percentile,
+    "mean iteration by time": _mean_by_time,
+    "99th percentile of iterations by time": lambda values: percentile(values, weights=values),
+}
+BY_TIME_NOTE = (
+    "'By time' weighs each iteration by the time that it takes. NSDI'24 Fig 11b is of all points of a time "
+    "series: if these are instants, a long iteration has more of them than a short one."
+)
+
+_SLOWDOWNS: Mapping[str, Callable[[SchedulerRun], float]] = {
+    "mean slowdown": lambda each: each.slowdown,
+    "99th percentile of slowdowns": lambda each: each.p99_slowdown,
+}
+
+
+def pair_rows(name: str, measured: Outcomes, *schedulers: ConfiguredScheduler) -> Iterator[Row]:
+    """The mean slowdown of the first scheduler ÷ that of each other, and the 99th percentiles.
+
+    Quantities start with `name`; comments have the slowdowns of both schedulers.
+    """
+    baseline, *others = schedulers
+    for augmented in others:
+        over, under = measured[baseline.name], measured[augmented.name]
+        for quantity, value in _SLOWDOWNS.items():
+            before, after = (estimate([value(each) for each in runs]).factor for runs in (over, under))
+            yield row(
+                f"{name}: {baseline.name} ÷ {augmented.name}, {quantity}",
+                None,
+                ratio(over, under, value),
+                "×",
+                f"slowdowns {before} and {after}",
+            )
+
+
+Sensitivities: TypeAlias = Mapping[str, tuple[Tables, tuple[ConfiguredScheduler, ...]]]
+"""By name: changes to a trace, as `overlaid` takes them, and a scheduler with those to compare it with."""
 
 
 def sensitivity_rows(
-    tables: Tables, sensitivities: Sensitivities, progress: Progress, seeds: Sequence[int] = SEEDS
+    tables: Tables,
+    sensitivities: Sensitivities,
+    measured: Outcomes,
+    progress: Progress,
+    seeds: Sequence[int] = SEEDS,
 ) -> Iterator[Row]:
-    """A `pair_row` for each of `sensitivities`."""
-    for name, (changes, pair) in sensitivities.items():
-        measured = outcomes(overlaid(tables, changes), pair, progress, seeds=seeds, prefix=f"{name}: ")
-        yield pair_row(f"{name}: {pair[0].name} ÷ {pair[1].name}, mean slowdown", measured, pair)
+    """`pair_rows` for each of `sensitivities`; `measured` has runs of the unchanged trace."""
+    for name, (changes, schedulers) in sensitivities.items():
+        known: Outcomes = {}
+        # Without CASSINI a scheduler does not read its options, and would run as on the unchanged trace.
+        if set(changes) == {"cassini"}:
+            known = {schedulers[0].name: measured[schedulers[0].name]}
+        rerun = [each for each in schedulers if each.name not in known]
+        changed = outcomes(overlaid(tables, changes), rerun, progress, seeds=seeds, prefix=f"{name}: ")
+        yield from pair_rows(name, {**known, **changed}, *schedulers)
 
 
-def idle_rows(measured: Outcomes) -> Iterator[Row]:
-    """The slowdown of each scheduler against an idle network; Ideal's is 1."""
+Readings: TypeAlias = Mapping[str, Tables]
+"""By name: changes to a trace that the paper's text supports, so that its factors stand beside their rows."""
+
+
+def reading_rows(
+    tables: Tables, readings: Readings, published: Published, progress: Progress, seeds: Sequence[int] = SEEDS
+) -> Iterator[Row]:
+    """For each of `readings`: the factors over Themis, slowdowns, and decisions without a choice."""
+    for name, changes in readings.items():
+        prefix = f"{name}: "
+        schedulers = (THEMIS, TH_CASSINI, TH_FABRIC)
+        measured = outcomes(overlaid(tables, changes), schedulers, progress, seeds=seeds, prefix=prefix)
+        for augmented in (TH_CASSINI, TH_FABRIC):
+            yield from factor_rows(measured, THEMIS, augmented, published, prefix=prefix)
+        yield from idle_rows(measured, prefix)
+        for augmented in (TH_CASSINI, TH_FABRIC):
+            yield single_row(measured, augmented, prefix)
+
+
+def idle_rows(measured: Outcomes, prefix: str = "") -> Iterator[Row]:
+    """The slowdown of each scheduler against an idle network; Ideal's is 1. Names start with `prefix`."""
     for name, runs in measured.items():
         tail = estimate([each.p99_slowdown for each in runs])
         shared = mean(each.shared for each in runs)
         comment = (
-            f"99th percentile {tail.mean:.3g}× ({tail}); {shared:.0%} of iterations on shared links; "
+            f"99th percentile {tail.factor}; {shared:.0%} of iterations on shared links; "
             f"mean iteration {_mean_ms(runs)} ms"
         )
-        yield row(f"{name}: slowdown", None, estimate([each.slowdown for each in runs]), "×", comment)
+        yield row(f"{prefix}{name}: slowdown", None, estimate([each.slowdown for each in runs]), "×", comment)
 
 
 def _slotted(decisions: pl.DataFrame) -> float:
@@ -328,10 +401,26 @@ def mechanism_rows(measured: Outcomes, augmented: ConfiguredScheduler) -> Iterat
         "",
         f"{discarded / offered:.0%} of them discarded",
     )
+    yield single_row(measured, augmented)
     for quantity, share in _SHARES.items():
         yield row(f"{name}: {quantity}", None, estimate([share(each) for each in runs]), "%", scale=100)
     yield row(
         f"{name}: adjustments per minute", None, estimate([each.adjustments_per_minute for each in runs])
+    )
+
+
+def single_row(measured: Outcomes, augmented: ConfiguredScheduler, prefix: str = "") -> Row:
+    """The share of decisions in which CASSINI has no choice; the quantity starts with `prefix`."""
+    runs = measured[augmented.name]
+    shares = [each.single for each in runs]
+    number = mean(each.decisions.height for each in runs)
+    return row(
+        f"{prefix}{augmented.name}: decisions with a single candidate",
+        None,
+        estimate(shares),
+        "%",
+        f"of {number:,.0f} decisions",
+        scale=100,
     )
 
 

@@ -71,10 +71,10 @@ class Finding:
     """The claim, our result and the verdict: a line of the table in docs/validation.md.
 
     `result` and `why` quote rows in braces, which `hocket_reproduce.overview` fills in, so that they cannot
-    contradict them. `{name}` is our value in the row of that name, `{±name}` its difference and `{#name}` the
-    number of rows that do not differ notably. In a name `*` is any text without a comma; if several rows
-    match, their lowest and highest value and their largest difference are given. `why` gives the reason for
-    `differs` in about ten words, and is empty for other verdicts.
+    contradict them. `{name}` is our value in the row of that name, `{~name}` the same with its 95% interval,
+    `{±name}` its difference and `{#name}` the number of rows that do not differ notably. In a name `*` is any
+    text without a comma; if several rows match, their lowest and highest value and their largest difference
+    are given. `why` gives the reason for `differs` in about ten words, and is empty for other verdicts.
     """
 
     claim: str
