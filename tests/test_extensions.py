@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from hocket import extensions
 
 Command = Callable[..., Any]
 
@@ -31,13 +30,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(**targets: str) -> None:
-        points = [EntryPoint(name, target, extensions.GROUP) for name, target in targets.items()]
-
-        def entry_points(group: str, name: str | None = None) -> list[EntryPoint]:
-            assert group == "hocket.commands"
-            return [point for point in points if name in (None, point.name)]
-
-        monkeypatch.setattr(extensions, "entry_points", entry_points)
+        points = EntryPoints(EntryPoint(*target, "hocket.commands") for target in targets.items())
+        monkeypatch.setattr(metadata, "entry_points", lambda group: points.select(group=group))
 
     yield install
     for module in ("theirs", "broken"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+EXAMPLE = str(ROOT / "examples" / "two_jobs.toml")
 HEAVY = ("fastapi", "matplotlib", "prometheus_client", "ray", "sqlalchemy", "starlette", "torch", "uvicorn")
 _RUN = """
 import sys
@@ -43,7 +44,7 @@ def test_using_a_name_of_the_package_loads_no_service_and_no_pictures(names: str
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["compat", str(ROOT / "examples" / "two_jobs.toml")], ["serve", "--help"]],
+    [["--help"], ["--version"], ["compat", EXAMPLE], ["serve", "--help"]],
     ids=lambda arguments: arguments[0],
 )
 def test_a_command_loads_only_what_it_uses(arguments: list[str]) -> None:
@@ -55,6 +56,35 @@ def test_a_command_loads_only_what_it_uses(arguments: list[str]) -> None:
     assert [name for name in HEAVY if name in ended["loaded"]] == []
     # Help lists the commands of other distributions, which may load no more than their options.
     assert "hocket_reproduce.targets" not in ended["loaded"]
+
+
+TABLES = ("numpy", "polars", "pyarrow")
+FILES = ("google.protobuf", "hocket.training.chakra", "hocket.training.simai", "hocket.training.catalogue")
+NETWORK = ("asyncio", "http.client", "ssl", "hocket_agent.agent")
+SCREEN = ("rich.live", "rich.progress")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["--help"], (*TABLES, *FILES, *NETWORK, *SCREEN, "hocket.plan", "hocket._hocket")),
+        (["--version"], (*TABLES, *FILES, *NETWORK, *SCREEN, "hocket.plan")),
+        (["compat", EXAMPLE], (*TABLES, *FILES, *NETWORK, *SCREEN, "hocket.results", "hocket.engines.run")),
+        (["compat", EXAMPLE, "--json"], (*TABLES, *FILES, *NETWORK, *SCREEN)),
+        (["run", EXAMPLE, "--out", "run"], (*FILES, "http.client", "hocket_agent.agent", "hocket.compat")),
+    ],
+    ids=lambda value: " ".join(value[:1]) if isinstance(value, list) else "",
+)
+def test_a_command_does_not_load_the_libraries_of_other_commands(
+    arguments: list[str], unused: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = _RUN.format(arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert ended["code"] == 0
+    assert [name for name in unused if name in ended["loaded"]] == []
 
 
 @pytest.mark.parametrize("package", ["fastapi", "prometheus_client", "sqlalchemy", "uvicorn"])

@@ -12,7 +12,7 @@ Public names are imported on first use, so that the testbed's workers run where 
 [('a', 0.234), ('b', 0.234)]
 """
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Imports the public name `name` on first use (PEP 562)."""
     if name == "__version__":
-        value: Any = metadata.version("hocket")
+        # Not at the top: it loads the standard library's modules for mail, which few uses of Hocket need.
+        from importlib.metadata import version
+
+        value: Any = version("hocket")
     elif name in _HOMES:
         value = getattr(import_module(f"hocket.{_HOMES[name]}"), name)
     else:

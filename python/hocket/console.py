@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 # Exit codes. Click also exits with 2 if it refuses an argument; 70 is EX_SOFTWARE of sysexits.h; 130 is what
 # shells report for a program that SIGINT (2) ended: 128 + 2.
@@ -68,8 +70,10 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def progress_bar() -> Progress:
+def progress_bar() -> "Progress":
     """A progress bar on stderr, removed when it ends."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

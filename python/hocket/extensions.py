@@ -5,13 +5,15 @@ Entry points are looked up only for a command that is not ours and to list all c
 installed distributions do not slow down our own commands.
 """
 
-from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.main import get_command
 
 from hocket.errors import InputError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 GROUP = "hocket.commands"
 """The group of entry points."""
@@ -24,7 +26,7 @@ def names() -> list[str]:
     """The names of all commands that other distributions add, and of those in `DISTRIBUTIONS` even if these
     are not installed; in alphabetical order.
     """
-    return sorted({*DISTRIBUTIONS, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*DISTRIBUTIONS, *(point.name for point in _entry_points())})
 
 
 def command(name: str) -> Any:
@@ -33,7 +35,7 @@ def command(name: str) -> Any:
     A command that is not installed or fails to load raises `InputError` only when it is run: a broken
     distribution must not break `hocket --help`.
     """
-    for point in entry_points(group=GROUP, name=name):
+    for point in _entry_points().select(name=name):
         try:
             return as_command(name, point.load())
         # The code of another distribution may raise anything.
@@ -54,6 +56,13 @@ def as_command(name: str, target: Any) -> Any:
         function, target = target, _app()
         target.command(name)(function)
     return get_command(target)
+
+
+def _entry_points() -> "EntryPoints":
+    # Not at the top: it loads the standard library's modules for mail, which our own commands do not need.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
 
 
 def _refusing(name: str, summary: str, reason: str) -> Any:

@@ -1,67 +1,77 @@
 //! An allocation: the number of workers that each job has on each node.
 
+/// Workers on a node, as (node, workers).
+pub type Cell = (usize, u32);
+
+/// Nodes in a word.
+const WORD: usize = 8;
+
 /// Workers by job and node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Matrix {
     nodes: usize,
-    /// A row of all nodes for each job. Bytes, so that eight nodes fit in one word for [`Self::cells`] and
-    /// [`Self::fingerprint`].
+    /// The length of a row: whole words, of which those behind the last node are 0.
+    stride: usize,
+    /// A row for each job. Bytes, so that eight nodes fit in one word.
     workers: Vec<u8>,
 }
 
 impl Matrix {
     pub(crate) fn empty(jobs: usize, nodes: usize) -> Self {
-        Self { nodes, workers: vec![0; jobs * nodes] }
-    }
-
-    pub(crate) fn jobs(&self) -> usize {
-        self.workers.len() / self.nodes
-    }
-
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes
+        let stride = nodes.next_multiple_of(WORD);
+        Self { nodes, stride, workers: vec![0; jobs * stride] }
     }
 
     pub(crate) fn row(&self, job: usize) -> &[u8] {
-        &self.workers[job * self.nodes..(job + 1) * self.nodes]
+        &self.workers[job * self.stride..][..self.nodes]
     }
 
     pub(crate) fn row_mut(&mut self, job: usize) -> &mut [u8] {
-        &mut self.workers[job * self.nodes..(job + 1) * self.nodes]
+        &mut self.workers[job * self.stride..][..self.nodes]
     }
 
-    /// The one-point crossover: rows before `point` from `first`, the others from `second`.
-    pub(crate) fn crossed(first: &Self, second: &Self, point: usize) -> Self {
-        let split = point * first.nodes;
-        let mut workers = Vec::with_capacity(first.workers.len());
-        workers.extend_from_slice(&first.workers[..split]);
-        workers.extend_from_slice(&second.workers[split..]);
-        Self { nodes: first.nodes, workers }
+    /// Removes all workers.
+    pub(crate) fn clear(&mut self) {
+        self.workers.fill(0);
+    }
+
+    /// Adds the workers of a row to a job that has none.
+    pub(crate) fn set(&mut self, job: usize, cells: impl Iterator<Item = Cell>) {
+        let row = self.row_mut(job);
+        for (node, workers) in cells {
+            row[node] = u8::try_from(workers).expect("no more than the node has");
+        }
     }
 
     /// The nodes where a job has workers, as (node, workers) in ascending order.
-    pub(crate) fn cells(&self, job: usize) -> impl Iterator<Item = (usize, u32)> {
-        // Most of a row is empty, and one comparison skips eight nodes.
-        let (eights, rest) = self.row(job).as_chunks::<8>();
-        let used = eights.iter().enumerate().filter(|(_, eight)| **eight != [0; 8]);
-        let used = used.map(|(place, eight)| (8 * place, eight.as_slice()));
-        used.chain([(8 * eights.len(), rest)]).flat_map(|(first, workers)| {
-            let cells = workers.iter().enumerate().filter(|(_, workers)| **workers > 0);
-            cells.map(move |(place, workers)| (first + place, u32::from(*workers)))
-        })
+    pub(crate) fn cells(&self, job: usize) -> Cells<'_> {
+        let (words, _) = self.workers[job * self.stride..][..self.stride].as_chunks();
+        Cells { words, next: 0, word: 0 }
     }
+}
 
-    /// A hash by which equal allocations are recognised: unequal ones share it with a probability of about 2⁻⁶⁴.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        // FNV-1a over words instead of bytes, with a shift so that high bits reach the low ones.
-        let mix = |hash: u64, word: u64| {
-            let mixed = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-            mixed ^ (mixed >> 29)
-        };
-        let words = self
-            .workers
-            .chunks(8)
-            .map(|bytes| bytes.iter().fold(0, |word, workers| (word << 8) | u64::from(*workers)));
-        words.fold(0xcbf2_9ce4_8422_2325, mix)
+/// See [`Matrix::cells`].
+#[derive(Clone)]
+pub(crate) struct Cells<'a> {
+    words: &'a [[u8; WORD]],
+    /// The index behind that of the present word.
+    next: usize,
+    /// What is left of the present word.
+    word: u64,
+}
+
+impl Iterator for Cells<'_> {
+    type Item = Cell;
+
+    fn next(&mut self) -> Option<Cell> {
+        // Most of a row is empty, and one comparison skips eight nodes.
+        while self.word == 0 {
+            self.word = u64::from_le_bytes(*self.words.get(self.next)?);
+            self.next += 1;
+        }
+        let place = self.word.trailing_zeros() / u8::BITS;
+        let workers = (self.word >> (place * u8::BITS)) as u8;
+        self.word ^= u64::from(workers) << (place * u8::BITS);
+        Some(((self.next - 1) * WORD + place as usize, u32::from(workers)))
     }
 }

@@ -3,15 +3,11 @@
 
 use thiserror::Error;
 
-use crate::matrix::Matrix;
-use crate::tally::Tally;
+use crate::matrix::{Cell, Matrix};
 
 /// Added to the worth of each job, so that a power mean with a negative exponent stays above 0 if a job waits, whose
 /// worth is 0. Source: the simulator that the authors of Pollux released with OSDI'21.
 const WAITING: f64 = 1e-3;
-
-/// Workers on a node, as (node, workers).
-pub type Cell = (usize, u32);
 
 /// The objective of the search: the mean or the sum of what an allocation is worth to each job.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,6 +54,10 @@ pub struct PolluxProblem {
     pub(crate) jobs: Vec<PolluxJob>,
     /// The current allocation.
     pub(crate) base: Matrix,
+    /// By job: its workers in the current allocation.
+    base_workers: Vec<u32>,
+    /// By job and number of workers: how many of its sizes are not larger. Looked up for every row that changes.
+    not_larger: Vec<Vec<usize>>,
     fitness: Fitness,
 }
 
@@ -102,72 +102,79 @@ impl PolluxProblem {
             check_sizes(job)?;
         }
         let base = base(&capacities, &jobs)?;
-        Ok(Self { capacities, jobs, base, fitness })
-    }
-
-    /// The fitness of an allocation, whose tally is `tally`.
-    pub(crate) fn fitness(&self, matrix: &Matrix, tally: &Tally) -> f64 {
-        self.fitness_of((0..self.jobs.len()).map(|job| self.worth(job, matrix, tally)))
+        let not_larger = jobs.iter().map(not_larger).collect();
+        let workers = |job: &PolluxJob| job.cells.iter().map(|(_, workers)| workers).sum();
+        let base_workers = jobs.iter().map(workers).collect();
+        Ok(Self { capacities, jobs, base, base_workers, not_larger, fitness })
     }
 
     /// A fitness that no allocation exceeds: each job stays or gets the workers that are worth most to it, as if it
     /// were alone in the cluster.
     pub(crate) fn bound(&self) -> f64 {
-        let tally = Tally::of(&self.base);
         let largest = self.capacities.iter().copied().max().map_or(0, u32::from);
         let moved = |size: &Worth| {
             let on_one_node = if size.workers <= largest { size.on_one_node } else { 0.0 };
             let across_nodes = if size.workers > 1 { size.across_nodes } else { 0.0 };
             on_one_node.max(across_nodes)
         };
-        self.fitness_of(self.jobs.iter().enumerate().map(|(job, spec)| {
-            let stays = self.worth(job, &self.base, &tally);
+        self.fitness(self.jobs.iter().enumerate().map(|(job, spec)| {
+            let stays = self.worth_now(job);
             let sizes = spec.sizes.iter().filter(|_| !spec.pinned);
-            sizes.map(|size| moved(size) * spec.restart_factor).fold(stays, f64::max)
+            self.term(sizes.map(|size| moved(size) * spec.restart_factor).fold(stays, f64::max))
         }))
     }
 
-    fn fitness_of(&self, worths: impl Iterator<Item = f64>) -> f64 {
+    /// What its current workers are worth to a job.
+    pub(crate) fn worth_now(&self, job: usize) -> f64 {
+        let is_distributed = self.base.cells(job).nth(1).is_some();
+        self.worth(job, self.base.row(job), self.base_workers[job], is_distributed)
+    }
+
+    /// The term of a job in the fitness, from what its workers are worth to it. A division or a power for each job would
+    /// take long for every individual, so that terms are computed for changed rows only.
+    pub(crate) fn term(&self, worth: f64) -> f64 {
         match self.fitness {
-            Fitness::Sum => worths.sum(),
-            Fitness::PowerMean { exponent } => {
-                let power = |worth: f64| match exponent {
-                    // The paper's exponent: a division is faster than a power, and every individual takes one per job.
-                    -1.0 => 1.0 / (worth + WAITING),
-                    other => (worth + WAITING).powf(other),
-                };
-                let mean = worths.map(power).sum::<f64>() / self.jobs.len() as f64;
-                mean.powf(1.0 / exponent)
-            }
+            Fitness::Sum => worth,
+            // The paper's exponent: a division is faster than a power.
+            Fitness::PowerMean { exponent: -1.0 } => 1.0 / (worth + WAITING),
+            Fitness::PowerMean { exponent } => (worth + WAITING).powf(exponent),
+        }
+    }
+
+    /// The fitness from the terms of all jobs, in their order.
+    pub(crate) fn fitness(&self, terms: impl Iterator<Item = f64>) -> f64 {
+        let sum = terms.sum::<f64>();
+        match self.fitness {
+            Fitness::Sum => sum,
+            Fitness::PowerMean { exponent } => (sum / self.jobs.len() as f64).powf(1.0 / exponent),
         }
     }
 
     /// What its workers are worth to a job, with the restart factor if they change; 0 for a number of workers with
-    /// which it cannot run.
-    pub(crate) fn worth(&self, job: usize, matrix: &Matrix, tally: &Tally) -> f64 {
-        let sizes = &self.jobs[job].sizes;
-        let workers = tally.workers[job];
-        let Ok(size) = sizes.binary_search_by_key(&workers, |size| size.workers) else {
+    /// which it cannot run. `workers` is the sum of `row`.
+    pub(crate) fn worth(&self, job: usize, row: &[u8], workers: u32, is_distributed: bool) -> f64 {
+        let (sizes, _) = self.sizes_around(job, workers);
+        let Some(size) = sizes.last().filter(|size| size.workers == workers) else {
             return 0.0;
         };
-        let size = &sizes[size];
-        let worth = if tally.is_distributed(job) { size.across_nodes } else { size.on_one_node };
-        let stays = matrix.row(job) == self.base.row(job);
+        let worth = if is_distributed { size.across_nodes } else { size.on_one_node };
+        // Most rows that change have another number of workers, which is quicker to find out.
+        let stays = workers == self.base_workers[job] && row == self.base.row(job);
         if stays { worth } else { worth * self.jobs[job].restart_factor }
     }
 
-    /// The largest size of a job up to `workers`; 0 if all its sizes are larger.
-    pub(crate) fn size_up_to(&self, job: usize, workers: u32) -> u32 {
-        let sizes = &self.jobs[job].sizes;
-        let above = sizes.partition_point(|size| size.workers <= workers);
-        above.checked_sub(1).map_or(0, |last| sizes[last].workers)
+    /// The sizes of a job up to `workers`, and those above.
+    pub(crate) fn sizes_around(&self, job: usize, workers: u32) -> (&[Worth], &[Worth]) {
+        let (sizes, not_larger) = (&self.jobs[job].sizes, &self.not_larger[job]);
+        sizes.split_at(not_larger.get(workers as usize).copied().unwrap_or(sizes.len()))
     }
+}
 
-    /// The smallest size of a job above `workers`.
-    pub(crate) fn size_above(&self, job: usize, workers: u32) -> Option<u32> {
-        let sizes = &self.jobs[job].sizes;
-        sizes.get(sizes.partition_point(|size| size.workers <= workers)).map(|size| size.workers)
-    }
+/// See [`PolluxProblem::not_larger`].
+fn not_larger(job: &PolluxJob) -> Vec<usize> {
+    let largest = job.sizes.last().map_or(0, |size| size.workers);
+    let count = |workers| job.sizes.partition_point(|size| size.workers <= workers);
+    (0..largest).map(count).collect()
 }
 
 fn check_sizes(job: &PolluxJob) -> Result<(), ScheduleError> {

@@ -7,32 +7,27 @@ use std::mem;
 use hocket_des::Stream;
 use rand::RngExt;
 
-use crate::matrix::Matrix;
+use crate::draft::Draft;
 use crate::problem::PolluxProblem;
-use crate::tally::Tally;
 
 /// An allocation under repair.
 pub(crate) struct Repair<'a> {
     problem: &'a PolluxProblem,
-    matrix: &'a mut Matrix,
+    draft: &'a mut Draft,
     /// The job that keeps its workers longest: the one that was redrawn, whose new row would otherwise seldom survive.
     first: Option<usize>,
-    /// Counts of `matrix`, updated with every change.
-    tally: &'a mut Tally,
     draw: &'a mut Stream,
 }
 
 impl<'a> Repair<'a> {
-    /// Begins the repair of `matrix`. From here on, `tally` has the counts of `matrix`, also after the repair.
+    /// Begins the repair of `draft`, which must be counted. Its unchanged rows must be of repaired allocations.
     pub(crate) fn new(
         problem: &'a PolluxProblem,
-        matrix: &'a mut Matrix,
+        draft: &'a mut Draft,
         first: Option<usize>,
-        tally: &'a mut Tally,
         draw: &'a mut Stream,
     ) -> Self {
-        tally.count(matrix);
-        Self { problem, matrix, first, tally, draw }
+        Self { problem, draft, first, draw }
     }
 
     /// Gives free GPUs of each node to a random job; or, with equal probability, leaves them all free, since more
@@ -42,11 +37,11 @@ impl<'a> Repair<'a> {
             return;
         }
         for (node, capacity) in self.problem.capacities.iter().enumerate() {
-            let free = u32::from(*capacity).saturating_sub(self.tally.loads[node]);
+            let free = u32::from(*capacity).saturating_sub(self.draft.tally.loads[node]);
             let job = self.draw.random_range(0..self.problem.jobs.len());
             if free > 0 && !self.problem.jobs[job].pinned {
                 let workers = self.draw.random_range(1..=free);
-                self.give(job, node, workers);
+                self.draft.give(job, node, workers);
             }
         }
     }
@@ -62,139 +57,125 @@ impl<'a> Repair<'a> {
             self.separate_distributed(node);
         }
         for job in 0..self.problem.jobs.len() {
-            self.take_a_size(job);
+            // A row of a repaired allocation has a size already.
+            if self.draft.changed[job] {
+                self.take_a_size(job);
+            }
         }
     }
 
     /// Takes workers from random jobs on a node until the rest fits, as in the artifact of OSDI'21.
     fn empty_overfull(&mut self, node: usize) {
         let capacity = u32::from(self.problem.capacities[node]);
-        if self.tally.loads[node] <= capacity {
+        if self.draft.tally.loads[node] <= capacity {
             return;
         }
-        let here = mem::take(&mut self.tally.jobs[node]);
-        let free = here.iter().copied().filter(|job| !self.problem.jobs[*job].pinned);
-        let (mut last, mut others): (Vec<usize>, Vec<usize>) =
-            free.partition(|job| Some(*job) == self.first);
-        while self.tally.loads[node] > capacity {
-            // One of both lists has a job: pinned jobs alone fit, because they run there.
-            let jobs = if others.is_empty() { &mut last } else { &mut others };
-            let place = self.draw.random_range(0..jobs.len());
-            let job = jobs[place];
-            self.take(job, node, 1);
-            if self.matrix.row(job)[node] == 0 {
-                jobs.swap_remove(place);
+        let mut others = mem::take(&mut self.draft.list);
+        others.clear();
+        others.extend(
+            self.draft.tally.jobs[node]
+                .iter()
+                .copied()
+                .filter(|job| Some(*job) != self.first && !self.problem.jobs[*job].pinned),
+        );
+        while self.draft.tally.loads[node] > capacity {
+            let place = self.draw.random_range(0..others.len().max(1));
+            let job = others.get(place).copied().or(self.first);
+            let job = job.expect("pinned jobs alone fit, because they run there");
+            self.draft.take(job, node, 1);
+            if self.draft.matrix.row(job)[node] == 0 && place < others.len() {
+                others.swap_remove(place);
             }
         }
-        self.tally.jobs[node] = here;
+        self.draft.list = others;
     }
 
     /// Lets one distributed job stay on a node: a pinned one, the first, or a random one.
     fn separate_distributed(&mut self, node: usize) {
-        if self.tally.distributed[node] < 2 {
+        if self.draft.tally.distributed[node] < 2 {
             return;
         }
-        let here = self.tally.jobs[node].iter().copied();
+        let mut here = mem::take(&mut self.draft.list);
+        here.clear();
         // The tally may list jobs that have left.
-        let distributed =
-            |job: &usize| self.matrix.row(*job)[node] > 0 && self.tally.is_distributed(*job);
-        let here: Vec<usize> = here.filter(distributed).collect();
+        here.extend(self.draft.tally.jobs[node].iter().copied().filter(|job| {
+            self.draft.tally.is_distributed(*job) && self.draft.matrix.row(*job)[node] > 0
+        }));
         let pinned = here.iter().find(|job| self.problem.jobs[**job].pinned);
         let first = here.iter().find(|job| Some(**job) == self.first);
         let stays = *pinned.or(first).unwrap_or(&here[self.draw.random_range(0..here.len())]);
-        for job in here {
-            if job != stays && !self.problem.jobs[job].pinned {
-                self.take(job, node, self.matrix.row(job)[node]);
+        for job in &here {
+            if *job != stays && !self.problem.jobs[*job].pinned {
+                self.draft.take(*job, node, self.draft.matrix.row(*job)[node]);
             }
         }
+        self.draft.list = here;
     }
 
     /// A job between two of its sizes grows or shrinks to one of them, with equal probability: changes of one worker at
     /// a time would seldom add up to a distant size. In the paper, jobs can run with any number of workers.
     fn take_a_size(&mut self, job: usize) {
-        let workers = self.tally.workers[job];
-        let below = self.problem.size_up_to(job, workers);
+        let workers = self.draft.tally.workers[job];
+        let (below, above) = self.problem.sizes_around(job, workers);
+        let below = below.last().map_or(0, |size| size.workers);
         if workers == below || self.problem.jobs[job].pinned {
             return;
         }
-        let above = self.problem.size_above(job, workers);
-        let grows = above.filter(|_| self.draw.random_bool(0.5));
-        if !grows.is_some_and(|size| self.grow(job, size - workers)) {
+        let grows = above.first().filter(|_| self.draw.random_bool(0.5));
+        if !grows.is_some_and(|size| self.grow(job, size.workers - workers)) {
             self.shrink(job, workers - below);
         }
     }
 
     /// Removes workers at random.
     fn shrink(&mut self, job: usize, by: u32) {
-        let mut nodes: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
+        let mut nodes = mem::take(&mut self.draft.list);
+        nodes.clear();
+        nodes.extend(self.draft.cells(job).map(|(node, _)| node));
         for _ in 0..by {
             let place = self.draw.random_range(0..nodes.len());
-            self.take(job, nodes[place], 1);
-            if self.matrix.row(job)[nodes[place]] == 0 {
+            self.draft.take(job, nodes[place], 1);
+            if self.draft.matrix.row(job)[nodes[place]] == 0 {
                 nodes.swap_remove(place);
             }
         }
+        self.draft.list = nodes;
     }
 
     /// Adds workers on free GPUs, first on the job's nodes; adds none and returns false if there are too few.
     fn grow(&mut self, job: usize, by: u32) -> bool {
         let capacities = &self.problem.capacities;
-        let present: Vec<usize> = self.matrix.cells(job).map(|(node, _)| node).collect();
-        let spreads = self.tally.is_distributed(job);
-        let shared = |node: usize| self.tally.distributed[node] > 0;
+        let mut present = mem::take(&mut self.draft.list);
+        present.clear();
+        present.extend(self.draft.cells(job).map(|(node, _)| node));
+        let spreads = self.draft.tally.is_distributed(job);
+        let shared = |node: usize| self.draft.tally.distributed[node] > 0;
         // A second node would make the job distributed, also on its first one.
         let may_spread = spreads || !present.iter().any(|node| shared(*node));
         // From a random node on, so that low numbers are not filled first.
         let start = self.draw.random_range(0..capacities.len());
-        let around = (0..capacities.len()).map(|step| (start + step) % capacities.len());
-        let others = around.filter(|node| may_spread && !present.contains(node) && !shared(*node));
-        let (mut more, mut left) = (Vec::new(), by);
+        let free = |node: usize| u32::from(capacities[node]) - self.draft.tally.loads[node];
+        let around = (start..capacities.len()).chain(0..start);
+        let around = around.take(if may_spread { capacities.len() } else { 0 });
+        // Most nodes are full, which is the quickest to find out.
+        let others =
+            around.filter(|node| free(*node) > 0 && !present.contains(node) && !shared(*node));
+        let (mut more, mut left) = (mem::take(&mut self.draft.more), by);
+        more.clear();
         for node in present.iter().copied().chain(others) {
-            let free = u32::from(capacities[node]) - self.tally.loads[node];
-            if free > 0 && left > 0 {
-                more.push((node, free.min(left)));
-                left -= free.min(left);
+            let here = free(node).min(left);
+            if here > 0 {
+                more.push((node, here));
+                left -= here;
+            }
+            if left == 0 {
+                break;
             }
         }
         if left == 0 {
-            more.into_iter().for_each(|(node, workers)| self.give(job, node, workers));
+            more.iter().for_each(|(node, workers)| self.draft.give(job, *node, *workers));
         }
+        (self.draft.list, self.draft.more) = (present, more);
         left == 0
-    }
-
-    fn give(&mut self, job: usize, node: usize, workers: u32) {
-        let here = &mut self.matrix.row_mut(job)[node];
-        let came = *here == 0;
-        *here += u8::try_from(workers).expect("no more than the node has");
-        self.tally.loads[node] += workers;
-        self.tally.workers[job] += workers;
-        if came {
-            self.tally.jobs[node].push(job);
-            self.tally.spread[job] += 1;
-            match self.tally.spread[job] {
-                1 => {}
-                // With its second node, the job becomes distributed on the first one, too.
-                2 => self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] += 1),
-                _ => self.tally.distributed[node] += 1,
-            }
-        }
-    }
-
-    fn take(&mut self, job: usize, node: usize, workers: u8) {
-        let here = &mut self.matrix.row_mut(job)[node];
-        *here -= workers;
-        let left = *here == 0;
-        self.tally.loads[node] -= u32::from(workers);
-        self.tally.workers[job] -= u32::from(workers);
-        if left {
-            if self.tally.is_distributed(job) {
-                self.tally.distributed[node] -= 1;
-            }
-            self.tally.spread[job] -= 1;
-            // On one node that is left, the job no longer counts as distributed.
-            if self.tally.spread[job] == 1 {
-                self.matrix.cells(job).for_each(|(node, _)| self.tally.distributed[node] -= 1);
-            }
-        }
     }
 }

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 use hocket_des::{Stream, stream};
 use rand::RngExt;
 
-use crate::matrix::Matrix;
-use crate::problem::{Cell, PolluxProblem};
+use crate::draft::Draft;
+use crate::individual::{Individual, Parents};
+use crate::matrix::{Cell, Matrix};
+use crate::problem::PolluxProblem;
 use crate::repair::Repair;
-use crate::tally::Tally;
 
 /// The size of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +32,7 @@ pub struct PolluxSearch {
     /// The number of nodes in the last round.
     nodes: usize,
     /// The last round's population.
-    population: Vec<Matrix>,
+    population: Vec<Individual>,
 }
 
 /// The best allocation that a round found.
@@ -47,12 +48,6 @@ pub struct Round {
     pub fitness_before: f64,
     /// The number of generations: lower than in the options if no allocation can be better.
     pub generations: usize,
-}
-
-struct Individual {
-    matrix: Matrix,
-    fitness: f64,
-    fingerprint: u64,
 }
 
 impl PolluxSearch {
@@ -73,34 +68,42 @@ impl PolluxSearch {
         // A stream for each round: its draws do not depend on how many generations earlier rounds took.
         let mut draw = stream(self.seed, "placement", self.rounds);
         self.rounds += 1;
-        let mut population = self.first_generation(problem, &mut draw);
+        let mut draft = Draft::new(problem);
+        let mut population = self.first_generation(problem, &mut draft, &mut draw);
+        let mut spare = Vec::new();
         let bound = problem.bound();
         let mut generations = 0;
         // In a quiet cluster, often no change is worth a restart: the bound is reached without any generation.
         while generations < self.options.generations && population[0].fitness < bound {
-            self.next_generation(problem, &mut population, &mut draw);
+            self.breed(problem, &mut population, &mut spare, &mut draft, &mut draw);
+            spare.extend(thin_out(&mut population, self.options.population));
             generations += 1;
         }
         let round = round(problem, &population[0], generations);
         self.keys = problem.jobs.iter().map(|job| job.key).collect();
         self.nodes = problem.capacities.len();
-        self.population = population.into_iter().map(|individual| individual.matrix).collect();
+        self.population = population;
         round
     }
 
-    fn first_generation(&self, problem: &PolluxProblem, draw: &mut Stream) -> Vec<Individual> {
+    fn first_generation(
+        &self,
+        problem: &PolluxProblem,
+        draft: &mut Draft,
+        draw: &mut Stream,
+    ) -> Vec<Individual> {
         // The current allocation comes first, so that it stays if nothing is better.
         let mut first = vec![problem.base.clone()];
         if self.nodes == problem.capacities.len() {
             first.extend(self.carried_over(problem));
         }
-        let mut tally = Tally::default();
-        let repaired = first.into_iter().map(|mut matrix| {
-            Repair::new(problem, &mut matrix, None, &mut tally, draw).repair();
-            individual(problem, matrix, &tally)
+        let repaired = first.into_iter().map(|matrix| {
+            draft.begin_with(matrix);
+            Repair::new(problem, draft, None, draw).repair();
+            draft.individual(problem, None, Individual::default())
         });
         let mut population: Vec<Individual> = repaired.collect();
-        thin_out(&mut population, self.options.population);
+        drop(thin_out(&mut population, self.options.population));
         population
     }
 
@@ -110,47 +113,56 @@ impl PolluxSearch {
         let last = |key: u64| self.keys.iter().position(|last| *last == key);
         let rows: Vec<(usize, usize)> =
             jobs.filter_map(|(row, job)| Some((row, last(job.key)?))).collect();
-        let carry = |matrix: &Matrix| {
+        let carry = |individual: &Individual| {
             let mut carried = problem.base.clone();
             for (row, last) in &rows {
-                carried.row_mut(*row).copy_from_slice(matrix.row(*last));
+                carried.row_mut(*row).fill(0);
+                carried.set(*row, individual.row(*last));
             }
             carried
         };
         self.population.iter().map(carry).collect()
     }
 
-    fn next_generation(
+    /// Adds the children of a generation to `population`. They take the memory of those in `spare`.
+    fn breed(
         &self,
         problem: &PolluxProblem,
         population: &mut Vec<Individual>,
+        spare: &mut Vec<Individual>,
+        draft: &mut Draft,
         draw: &mut Stream,
     ) {
         // Children of this generation are pushed behind their parents, and do not breed yet.
         let parents = population.len();
-        let mut tally = Tally::default();
         for _ in 0..self.options.population {
             let first = tournament(&population[..parents], draw);
             let second = tournament(&population[..parents], draw);
-            let (first, second) = (&population[first].matrix, &population[second].matrix);
-            let mut child = crossed(first, second, draw);
-            let redrawn = mutate(problem, &mut child, draw);
-            let mut repair = Repair::new(problem, &mut child, redrawn, &mut tally, draw);
+            let parents = crossed(problem, &population[first], &population[second], draw);
+            draft.begin();
+            let redrawn = mutate(problem, parents, draft, draw);
+            draft.complete(Some(parents));
+            let mut repair = Repair::new(problem, draft, redrawn, draw);
             repair.hand_out_or_not();
             repair.repair();
-            population.push(individual(problem, child, &tally));
+            let old = spare.pop().unwrap_or_default();
+            let child = draft.individual(problem, Some(parents), old);
+            population.push(child);
         }
-        thin_out(population, self.options.population);
     }
 }
 
 /// A child with rows of both parents or, half of the time, of the first alone: if parents differ much, few rows of
 /// one fit among those of the other.
-fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
-    if draw.random_bool(0.5) {
-        return first.clone();
-    }
-    Matrix::crossed(first, second, draw.random_range(0..first.jobs()))
+fn crossed<'a>(
+    problem: &PolluxProblem,
+    first: &'a Individual,
+    second: &'a Individual,
+    draw: &mut Stream,
+) -> Parents<'a> {
+    let jobs = problem.jobs.len();
+    let point = if draw.random_bool(0.5) { jobs } else { draw.random_range(0..jobs) };
+    Parents { first, second, point }
 }
 
 /// Changes a child in three ways, each half of the time: a job returns to where it runs, a job gives up workers, and a
@@ -159,18 +171,23 @@ fn crossed(first: &Matrix, second: &Matrix, draw: &mut Stream) -> Matrix {
 /// The simulator that the authors of Pollux released with OSDI'21 resets rows, empties elements and raises elements on
 /// nodes with free GPUs, each in a tenth of all rows. With many jobs, one or two changes in a child find better
 /// allocations. Rows are redrawn as a whole because some jobs can run only with certain numbers of workers.
-fn mutate(problem: &PolluxProblem, matrix: &mut Matrix, draw: &mut Stream) -> Option<usize> {
+fn mutate(
+    problem: &PolluxProblem,
+    parents: Parents<'_>,
+    draft: &mut Draft,
+    draw: &mut Stream,
+) -> Option<usize> {
     if let Some(job) = one_in_two(problem, draw) {
-        matrix.row_mut(job).copy_from_slice(problem.base.row(job));
+        draft.change(job, parents).copy_from_slice(problem.base.row(job));
     }
     if let Some(job) = one_in_two(problem, draw) {
-        for workers in matrix.row_mut(job).iter_mut().filter(|workers| **workers > 0) {
+        for workers in draft.change(job, parents).iter_mut().filter(|workers| **workers > 0) {
             *workers = draw.random_range(0..=*workers);
         }
     }
     let redrawn = one_in_two(problem, draw);
     if let Some(job) = redrawn {
-        redraw(problem, matrix, job, draw);
+        redraw(problem, draft.change(job, parents), job, draw);
     }
     redrawn
 }
@@ -182,10 +199,9 @@ fn one_in_two(problem: &PolluxProblem, draw: &mut Stream) -> Option<usize> {
 }
 
 /// Gives a job as many workers as one of its sizes, on nodes in random order.
-fn redraw(problem: &PolluxProblem, matrix: &mut Matrix, job: usize, draw: &mut Stream) {
+fn redraw(problem: &PolluxProblem, row: &mut [u8], job: usize, draw: &mut Stream) {
     let sizes = &problem.jobs[job].sizes;
     let mut left = sizes[draw.random_range(0..sizes.len())].workers;
-    let row = matrix.row_mut(job);
     row.fill(0);
     let mut nodes: Vec<usize> = (0..row.len()).collect();
     while left > 0 && !nodes.is_empty() {
@@ -196,11 +212,6 @@ fn redraw(problem: &PolluxProblem, matrix: &mut Matrix, job: usize, draw: &mut S
     }
 }
 
-fn individual(problem: &PolluxProblem, matrix: Matrix, tally: &Tally) -> Individual {
-    let (fitness, fingerprint) = (problem.fitness(&matrix, tally), matrix.fingerprint());
-    Individual { matrix, fitness, fingerprint }
-}
-
 /// The better of two, the first of two equals.
 fn tournament(population: &[Individual], draw: &mut Stream) -> usize {
     let first = draw.random_range(0..population.len());
@@ -209,23 +220,29 @@ fn tournament(population: &[Individual], draw: &mut Stream) -> usize {
     first.min(second)
 }
 
-/// Keeps the `size` best different individuals, best first; among equals, the oldest first.
-fn thin_out(population: &mut Vec<Individual>, size: usize) {
+/// Keeps the `size` best different individuals, best first; among equals, the oldest first. Returns the others.
+fn thin_out(population: &mut Vec<Individual>, size: usize) -> Vec<Individual> {
     let mut seen = BTreeSet::new();
-    population.retain(|individual| seen.insert(individual.fingerprint));
+    let mut others: Vec<Individual> =
+        population.extract_if(.., |individual| !seen.insert(individual.fingerprint)).collect();
     // A stable sort: younger individuals stand behind older ones.
     population.sort_by(|one, other| other.fitness.total_cmp(&one.fitness));
-    population.truncate(size);
+    others.extend(population.drain(size.min(population.len())..));
+    others
 }
 
 fn round(problem: &PolluxProblem, best: &Individual, generations: usize) -> Round {
     let jobs = 0..problem.jobs.len();
-    let tally = Tally::of(&best.matrix);
+    let mut matrix = Matrix::empty(problem.jobs.len(), problem.capacities.len());
+    jobs.clone().for_each(|job| matrix.set(job, best.row(job)));
+    let mut draft = Draft::new(problem);
+    draft.begin_with(matrix);
+    let before = jobs.clone().map(|job| problem.term(problem.worth_now(job)));
     Round {
-        rows: jobs.clone().map(|job| best.matrix.cells(job).collect()).collect(),
-        worths: jobs.map(|job| problem.worth(job, &best.matrix, &tally)).collect(),
+        rows: jobs.clone().map(|job| best.row(job).collect()).collect(),
+        worths: jobs.clone().map(|job| draft.worth(problem, job)).collect(),
         fitness: best.fitness,
-        fitness_before: problem.fitness(&problem.base, &Tally::of(&problem.base)),
+        fitness_before: problem.fitness(before),
         generations,
     }
 }

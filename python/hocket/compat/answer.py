@@ -8,13 +8,11 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from hocket import _hocket
 from hocket.compat.link_demands import demands
-from hocket.compat.prediction import predict
+from hocket.compat.prediction import Prediction, mean, predict
 from hocket.compat.ranking import (
     LinkCompatibility,
     PlacementSolution,
@@ -29,6 +27,11 @@ from hocket.errors import located
 from hocket.plan import Job, Plan, PlanLike, as_plan
 from hocket.plan.link import check_precision
 from hocket.profiles import WorkloadProfile
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from hocket import _hocket
 
 
 def printed_score(score: float) -> float:
@@ -106,8 +109,7 @@ class CandidateScore:
 class Compatibility(Displayed):
     """The answer to "can these jobs take turns?".
 
-    Times are in seconds, angles in degrees of the unified circle, by job name. `prediction` is the table of
-    `hocket.compat.prediction.predict`.
+    Times are in seconds, angles in degrees of the unified circle, by job name.
     """
 
     original_plan: Plan
@@ -132,12 +134,18 @@ class Compatibility(Displayed):
     capacity_bps: int
     """The capacity of the link; on a fabric, of the slowest shared link."""
     fit: PeriodFit
-    prediction: pl.DataFrame
+    predicted: Prediction
+    """Iteration times as `hocket.compat.prediction.predict` returns them."""
     interrupted: bool
     links: tuple[LinkCompatibility, ...]
     """On a fabric, the shared links under the best candidate; for a plan with one link, that link."""
     candidates: tuple[CandidateScore, ...]
     """On a fabric, best first, the discarded ones last."""
+
+    @cached_property
+    def prediction(self) -> "pl.DataFrame":
+        """`predicted` as a table, with a row per job."""
+        return self.predicted.frame()
 
     @property
     def speedup(self) -> Speedup:
@@ -154,7 +162,7 @@ class Compatibility(Displayed):
     @property
     def padded_speedup(self) -> Speedup | None:
         """`speedup` with iterations padded to `fit.padded_periods_s`; `None` if periods fit as given."""
-        return self._speedup("padded") if "padded_mean_s" in self.prediction.columns else None
+        return self._speedup("padded") if "padded_mean_s" in self.predicted.times_s else None
 
     @property
     def most_speedup(self) -> Speedup:
@@ -164,14 +172,15 @@ class Compatibility(Displayed):
     def _speedup(self, instead: str) -> Speedup:
         sharing = {name for link in self.links for name in link.jobs}
         # Jobs that share no link always have a speed-up of 1, which would only dilute that of the others.
-        rows = self.prediction.filter(pl.col("job").is_in(sharing)) if sharing else self.prediction
+        rows = [row for row in self.predicted.rows() if not sharing or row["job"] in sharing]
 
-        def mean(figure: str) -> float:
+        def faster(figure: str) -> float:
+            pairs = ((row[f"sharing_{figure}_s"], row[f"{instead}_{figure}_s"]) for row in rows)
             # A mean of ratios, in which jobs with long iterations count no more than others.
-            ratios = (rows[f"sharing_{figure}_s"] / rows[f"{instead}_{figure}_s"]).drop_nulls()
-            return float(ratios.to_numpy().mean()) if len(ratios) else 1.0
+            ratios = [before / after for before, after in pairs if before is not None and after is not None]
+            return mean(ratios) if ratios else 1.0
 
-        return Speedup(mean("mean"), mean("p99"))
+        return Speedup(faster("mean"), faster("p99"))
 
     def plan(self, *, padded: bool = False) -> Plan:
         """The plan with these time-shifts, the chosen batch sizes and, on a fabric, the placement of the best
@@ -256,7 +265,7 @@ class Compatibility(Displayed):
                 {"name": link.name, "jobs": list(link.jobs), "score": link.score} for link in self.links
             ],
             "candidates": [_candidate_as_json(each) for each in self.candidates],
-            "prediction": self.prediction.to_dicts(),
+            "prediction": self.predicted.rows(),
         }
 
 
@@ -373,7 +382,7 @@ def _answer(
         jobs=_circle_jobs(plan, solution),
         capacity_bps=min((link.capacity_bps for link in solution.links), default=tightest_bps),
         fit=_period_fit(names, solution.given, fitted),
-        prediction=predict(plan, network, solution),
+        predicted=predict(plan, network, solution),
         interrupted=solution.interrupted,
         links=solution.links,
         candidates=(),

@@ -6,13 +6,14 @@ one profile for the solver and, where links differ, a profile per link for the l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hocket.compat.measured import MeasuredIteration, measure
 from hocket.engines.network import Crossings, Network
 from hocket.plan import Plan
 from hocket.profiles import WorkloadProfile
+
+if TYPE_CHECKING:
+    from hocket.compat.measured import MeasuredIteration
 
 Placement = Mapping[str, Sequence[str]]
 
@@ -69,7 +70,10 @@ def demands(plan: Plan, network: Network) -> dict[str, Demand]:
 
     # Measuring runs the engine twice, and candidates often leave a job on the same hosts. Besides its hosts,
     # only its number determines the paths of its flows.
-    def measured(number: int, placement: Placement) -> MeasuredIteration:
+    def measured(number: int, placement: Placement) -> "MeasuredIteration":
+        # Not at the top: only training jobs are measured.
+        from hocket.compat.measured import measure
+
         hosts = plan.hosts_of(plan.jobs[number], placement)
         if (number, hosts) not in seen:
             seen[number, hosts] = measure(plan, number, network, placement)
@@ -93,7 +97,7 @@ def _with_training(
     network: Network,
     placement: Placement,
     crossings: list[Crossings],
-    measured: Mapping[int, MeasuredIteration],
+    measured: "Mapping[int, MeasuredIteration]",
 ) -> Demand:
     rates_bps = [rate for _, rate in network.links]
     crossed = {
@@ -128,7 +132,7 @@ def _with_training(
         # At least one part, because the job crosses the link, however little it sends there.
         crossings[number] = [(link, max(1, round(ratio * parts))) for link, ratio in ratios.items()]
         for link in shared:
-            if _share_at_other_times(each, base, link) > ALIKE:
+            if each.share_at_other_times(base, link) > ALIKE:
                 link_profiles[number, link] = each.profile(link, rates_bps[link])
     events = sum(each.events for each in measured.values())
     return Demand(placement, tuple(profiles), tuple(crossings), link_profiles, events)
@@ -152,10 +156,3 @@ def _parts(ratios: Sequence[float]) -> int:
         if all(abs(max(1, round(ratio * parts)) / (ratio * parts) - 1) <= _PART_ERROR for ratio in ratios):
             return parts
     return _MAX_PARTS
-
-
-def _share_at_other_times(measured: MeasuredIteration, one: int, other: int) -> float:
-    """The share of the bytes on link `one` that crosses link `other` at another time of the iteration."""
-    rates = [measured.rates_bps[link] / measured.rates_bps[link].sum() for link in (one, other)]
-    # Half of all differences: each byte that is missing at one time is in excess at another.
-    return float(np.abs(rates[0] - rates[1]).sum()) / 2

@@ -10,13 +10,13 @@ import polars as pl
 
 from hocket import _hocket
 from hocket.compat.phases import Floats, phases_of
-from hocket.engines.flow import whole_table
+from hocket.engines.flow import run_for_table
 from hocket.engines.network import Network
 from hocket.engines.specs import training_job_spec
-from hocket.engines.training import training_spec
 from hocket.errors import InputError
 from hocket.plan import Plan
 from hocket.profiles import PhaseSpec, WorkloadProfile
+from hocket.results.sink import Memory
 from hocket.results.times import in_ps
 from hocket.units import format_duration
 
@@ -48,6 +48,12 @@ class MeasuredIteration:
         """By link, the mean rate over the iteration."""
         return {link: float(rates.mean()) for link, rates in self.rates_bps.items()}
 
+    def share_at_other_times(self, one: int, other: int) -> float:
+        """The share of the bytes on link `one` that crosses link `other` at another time of the iteration."""
+        rates = [self.rates_bps[link] / self.rates_bps[link].sum() for link in (one, other)]
+        # Half of all differences: each byte that is missing at one time is in excess at another.
+        return float(np.abs(rates[0] - rates[1]).sum()) / 2
+
     def profile(self, link: int, capacity_bps: int) -> WorkloadProfile:
         """The demand on `link`, whose rate is `capacity_bps`."""
         return self.with_phases(phases_of(self.rates_bps[link], self.period_ps, capacity_bps))
@@ -63,10 +69,10 @@ def measure(
     """Measures an iteration of training job `number` of `plan` under `placement`, alone on the fabric.
 
     Compute times do not jitter; stragglers are as slow as in the plan. Raises `InputError` if iterations
-    differ by more than `STEADY`, and as `workload_of` does.
+    differ by more than `STEADY`, and as `training_job_spec` does.
     """
     job = plan.jobs[number]
-    spec = training_job_spec(plan, number, training_spec(plan, number, placement, network))
+    spec = training_job_spec(plan, number, placement, network)
     # The iteration wanted is an undisturbed one: all that delays or varies iterations is turned off.
     spec = {
         **spec,
@@ -154,7 +160,8 @@ def _run(
     sample_every_ps: int | None = None,
     until_ps: int | None = None,
 ) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
-    return whole_table(
+    rows = Memory()
+    ran = run_for_table(
         table,
         network,
         alone(number, spec),
@@ -169,4 +176,6 @@ def _run(
             "sample_every_ps": sample_every_ps,
             "record_flows": False,
         },
+        lambda columns: rows.append(table, columns),
     )
+    return rows.take_tables()[table], ran

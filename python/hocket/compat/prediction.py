@@ -1,17 +1,21 @@
 """The effect of time-shifts: iteration times alone, sharing and shifted, predicted on the flow engine."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from hocket import _hocket
-from hocket.compat.measured import alone
 from hocket.compat.ranking import PlacementSolution
-from hocket.engines.flow import whole_table
+from hocket.engines.flow import run_for_table
 from hocket.engines.network import Network
+from hocket.engines.rows import values
 from hocket.engines.specs import job_spec, training_job_spec
-from hocket.engines.training import training_spec
 from hocket.plan import Plan
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from hocket import _hocket
 
 PREDICTED_ITERATIONS = 1_000
 """Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
@@ -21,11 +25,38 @@ _MIN_ITERATIONS = 10
 _EVENTS = 300_000
 
 
-def predict(plan: Plan, network: Network, solution: PlacementSolution) -> pl.DataFrame:
+# Not a data frame: for a few numbers per job, loading polars would take longer than everything else.
+@dataclass(frozen=True)
+class Prediction:
+    """Iteration times of jobs, in seconds."""
+
+    jobs: tuple[str, ...]
+    times_s: Mapping[str, Sequence[float | None]]
+    """By column, such as `alone_mean_s`: the time of each of `jobs`; `None` if it finished no iteration."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per job: its name as `job`, and its time in each column."""
+        times = zip(*self.times_s.values(), strict=True)
+        return [
+            {"job": job, **dict(zip(self.times_s, of_job, strict=True))}
+            for job, of_job in zip(self.jobs, times, strict=True)
+        ]
+
+    def frame(self) -> "pl.DataFrame":
+        """The rows as a table."""
+        import polars as pl
+
+        return pl.DataFrame(
+            {"job": self.jobs, **self.times_s},
+            schema={"job": pl.String, **dict.fromkeys(self.times_s, pl.Float64)},
+        )
+
+
+def predict(plan: Plan, network: Network, solution: PlacementSolution) -> Prediction:
     """Iteration times on the flow engine, for jobs that are all present from the start and placed as in
     `solution`.
 
-    A row per job: the mean and p99, in seconds, of its iterations including the delays between them: `alone`,
+    The columns are the mean and p99 of a job's iterations including the delays between them: `alone`,
     `sharing` without shifts, and `shifted`; if periods had to be fitted, also shifted and `padded`. Each job
     runs 1,000 iterations. With training jobs, all run for the time that 1,000 iterations of the longest take
     alone, or for fewer of them if the flow engine would take long.
@@ -41,7 +72,7 @@ def predict(plan: Plan, network: Network, solution: PlacementSolution) -> pl.Dat
     def spec(number: int, *, shifted: bool, padded: bool) -> "_hocket._JobSpec":
         job = plan.jobs[number]
         if number in training:
-            of_job = training_job_spec(plan, number, training_spec(plan, number, solution.placement, network))
+            of_job = training_job_spec(plan, number, solution.placement, network)
         else:
             # Without re-adjustment: the prediction shows what the shifts achieve by themselves.
             of_job = job_spec(job, solution.given[number], crossings[number], readjust=False)
@@ -54,30 +85,48 @@ def predict(plan: Plan, network: Network, solution: PlacementSolution) -> pl.Dat
             "pad_to_ps": fitted["padded_periods_ps"][number] if padded else job.pad_to_ps,
         }
 
-    def run(numbers: Sequence[int], *, shifted: bool, padded: bool = False) -> pl.DataFrame:
+    def run(numbers: Sequence[int], *, shifted: bool, padded: bool = False) -> "list[_Times]":
         specs = [spec(number, shifted=shifted, padded=padded) for number in numbers]
         names = [each["name"] for each in specs]
         # The spec of a periodic job has its paths; those of a training job depend on its place in the list.
         if len(numbers) == 1 and numbers[0] in training:
+            from hocket.compat.measured import alone
+
             specs = alone(numbers[0], specs[0])
         return _iteration_times(plan, network, specs, names, None if training else iterations, until_ps)
 
     everyone = range(len(plan.jobs))
-    columns = {
-        "alone": pl.concat([run([number], shifted=False) for number in everyone]),
+    found = {
+        "alone": [times for number in everyone for times in run([number], shifted=False)],
         "sharing": run(everyone, shifted=False),
         "shifted": run(everyone, shifted=True),
     }
     if fitted["holds_for_ps"] is not None:
-        columns["padded"] = run(everyone, shifted=True, padded=True)
-    return pl.DataFrame(
-        [columns["alone"]["job"]]
-        + [
-            table[f"{figure}_s"].alias(f"{label}_{figure}_s")
-            for label, table in columns.items()
-            for figure in ("mean", "p99")
-        ]
-    )
+        found["padded"] = run(everyone, shifted=True, padded=True)
+    times_s: dict[str, list[float | None]] = {}
+    for label, times in found.items():
+        times_s[f"{label}_mean_s"] = [each.mean_s for each in times]
+        times_s[f"{label}_p99_s"] = [each.p99_s for each in times]
+    return Prediction(tuple(job.name for job in plan.jobs), times_s)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Of the iterations of a job; `None` if there are none."""
+
+    mean_s: float | None
+    p99_s: float | None
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """The mean of at least one number, whatever their order."""
+    return math.fsum(numbers) / len(numbers)
+
+
+def _p99(numbers: Sequence[float]) -> float:
+    """The 99th percentile of at least one number: the nearest of them."""
+    # Half-way between two ranks, the higher one is taken.
+    return sorted(numbers)[math.floor(0.99 * (len(numbers) - 1) + 0.5)]
 
 
 def _iteration_times(
@@ -87,9 +136,21 @@ def _iteration_times(
     names: Sequence[str],
     iterations: int | None,
     until_ps: int | None,
-) -> pl.DataFrame:
-    """By job, mean and p99 of iterations including their delays, except the delay before the first one."""
-    iterations_done, _ = whole_table(
+) -> list[_Times]:
+    """By job of `names`, mean and p99 of iterations including their delays, except that before the first."""
+    by_job: dict[str, list[float]] = {name: [] for name in names}
+
+    def add(columns: "Mapping[str, _hocket._Column]") -> None:
+        jobs = columns["job"]["dictionary"] or ()
+        in_order = (values(columns[name]) for name in ("job", "iteration", "iteration_s", "delayed_s"))
+        for code, iteration, iteration_s, delayed_s in zip(*in_order, strict=True):
+            # The delay before the first iteration is the time-shift, which happens only once.
+            total_s = iteration_s + delayed_s if iteration > 0 else iteration_s
+            # Jobs that idle so that others keep their numbers are not of interest.
+            if jobs[code] in by_job:
+                by_job[jobs[code]].append(total_s)
+
+    run_for_table(
         "iterations",
         network,
         specs,
@@ -104,14 +165,7 @@ def _iteration_times(
             "sample_every_ps": None,
             "record_flows": False,
         },
+        add,
     )
-    # The delay before the first iteration is the time-shift, which happens only once.
-    rows = iterations_done.with_columns(
-        total_s=pl.col("iteration_s") + pl.when(pl.col("iteration") > 0).then("delayed_s").otherwise(0.0)
-    )
-    times = rows.group_by("job").agg(
-        mean_s=pl.col("total_s").mean(), p99_s=pl.col("total_s").quantile(0.99, "nearest")
-    )
-    # A job that finished no iteration has a row without times, in the order of the plan.
-    order = pl.DataFrame({"job": names})
-    return order.join(times, on="job", how="left", maintain_order="left")
+    # In the order of the plan.
+    return [_Times(mean(times), _p99(times)) if times else _Times(None, None) for times in by_job.values()]

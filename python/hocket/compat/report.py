@@ -1,12 +1,15 @@
 """What `hocket compat` prints."""
 
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-import polars as pl
 from rich.markup import escape
 
 from hocket.compat import Compatibility
 from hocket.compat.answer import written_bound, written_score
+from hocket.compat.prediction import mean
 from hocket.compat.verdict import NOISE, Verdict
 from hocket.console import Column, milliseconds, out, print_table
 
@@ -92,7 +95,9 @@ def _print_every_candidate(answer: Compatibility) -> None:
     """
     figures = ("alone_mean_s", "sharing_mean_s", "shifted_mean_s", "shifted_p99_s")
     answers = {each.name: each.answer for each in answer.candidates if each.answer is not None}
-    times = {name: [_mean(each.prediction[figure]) for figure in figures] for name, each in answers.items()}
+    times = {
+        name: [_mean(each.predicted.times_s[figure]) for figure in figures] for name, each in answers.items()
+    }
     rows = []
     for each in answer.candidates:
         if each.answer is None or each.score is None:
@@ -116,8 +121,9 @@ def _print_every_candidate(answer: Compatibility) -> None:
         out.print(f"Predicted to be the fastest, although not the best by score: {escape(fastest)}.")
 
 
-def _mean(column: pl.Series) -> float:
-    return float(column.drop_nulls().to_numpy().mean())
+def _mean(times_s: Sequence[float | None]) -> float:
+    finished = [each for each in times_s if each is not None]
+    return mean(finished) if finished else math.nan
 
 
 def _print_shifts(answer: Compatibility) -> None:
@@ -143,7 +149,7 @@ def _print_shifts(answer: Compatibility) -> None:
 
 def _print_prediction(answer: Compatibility) -> None:
     labels = ("alone", "sharing", "shifted", "padded")
-    present = [label for label in labels if f"{label}_mean_s" in answer.prediction.columns]
+    present = [label for label in labels if f"{label}_mean_s" in answer.predicted.times_s]
     figures = [(label, figure) for label in present for figure in ("mean", "p99")]
     # Mean and p99 hardly differ without contention, so p99 of these is hidden first.
     header = [
@@ -152,20 +158,25 @@ def _print_prediction(answer: Compatibility) -> None:
     ]
     rows = (
         (row["job"], *(_ms(row[f"{label}_{figure}_s"]) for label, figure in figures))
-        for row in answer.prediction.to_dicts()
+        for row in answer.predicted.rows()
     )
     print_table(("iteration\ntime (ms)", *header), rows)
 
 
 def _print_slower(answer: Compatibility) -> None:
     """Prints the jobs that shifting makes slower."""
-    rows = answer.prediction.filter(pl.col("shifted_mean_s") > pl.col("sharing_mean_s") * (1 + NOISE))
-    if rows.is_empty():
-        return
+
+    def slowed(row: Mapping[str, Any]) -> float | None:
+        """The factor by which shifting makes a job slower; `None` if it has no times."""
+        shifted_s, sharing_s = row["shifted_mean_s"], row["sharing_mean_s"]
+        return None if shifted_s is None or sharing_s is None else shifted_s / sharing_s
+
+    rows = [(row["job"], slowed(row)) for row in answer.predicted.rows()]
     slower = ", ".join(
-        f"{escape(row['job'])} by {row['shifted_mean_s'] / row['sharing_mean_s'] - 1:.1%}"
-        for row in rows.to_dicts()
+        f"{escape(job)} by {by - 1:.1%}" for job, by in rows if by is not None and by > 1 + NOISE
     )
+    if not slower:
+        return
     out.print()
     out.print(f"Slower with these shifts than without: {slower}.")
 

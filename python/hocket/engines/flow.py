@@ -1,24 +1,23 @@
 """Runs jobs on the flow engine and passes rows on during the run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from hocket import _hocket
 from hocket.engines.network import Network
-from hocket.engines.rows import append_empty, renamed
+from hocket.engines.rows import append_empty, renamed, values
 from hocket.engines.specs import run_spec
 from hocket.plan import Plan
-from hocket.results import frame
-from hocket.results.sink import Memory, Sink
+
+if TYPE_CHECKING:
+    from hocket.results.sink import Sink
 
 
 def run_flows(
     plan: Plan,
     network: Network,
     jobs: "Sequence[_hocket._JobSpec]",
-    sink: Sink,
+    sink: "Sink",
     progress: Callable[[int, int, int | None], object],
 ) -> dict[str, Any]:
     """Runs `jobs` with the settings of `plan` and writes every table to `sink`, including empty ones.
@@ -37,12 +36,11 @@ def run_flows(
     # Appending every empty table first fixes their order, whichever gets rows first.
     append_empty(sink, _hocket.table_schemas("flow", _table_groups(jobs, spec)))
     ran = _hocket.simulate(network.fabric, jobs, spec, add, progress)
-    summary = frame(job_columns)
     counts = {
         **ran["counters"],
-        "iterations": int(summary["iterations"].sum()),
-        "share_or_priority_decided": int(summary["policy_acted"].sum()),
-        "time_shift_adjustments": int(summary["adjustments"].sum()),
+        "iterations": sum(values(job_columns["iterations"])),
+        "share_or_priority_decided": sum(values(job_columns["policy_acted"])),
+        "time_shift_adjustments": sum(values(job_columns["adjustments"])),
     }
     return {
         "status": "interrupted" if ran["interrupted"] else "complete",
@@ -54,25 +52,28 @@ def run_flows(
     }
 
 
-def whole_table(
-    name: str, network: Network, jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec"
-) -> "tuple[pl.DataFrame, _hocket._FlowRunResult]":
-    """Runs `jobs`; returns all rows of table `name`, and the engine's statistics.
+def run_for_table(
+    name: str,
+    network: Network,
+    jobs: "Sequence[_hocket._JobSpec]",
+    run: "_hocket._RunSpec",
+    add: "Callable[[Mapping[str, _hocket._Column]], object]",
+) -> "_hocket._FlowRunResult":
+    """Runs `jobs` and calls `add` with each batch of rows of table `name`; returns the engine's statistics.
 
     Raises `KeyboardInterrupt` on Ctrl-C, since a picture of half a run would look complete.
     """
-    rows = Memory()
-    # The engine hands over no table without rows.
-    rows.append(name, _hocket.table_schemas("flow", _table_groups(jobs, run))[name])
+    # The engine hands over no table without rows: a batch without rows declares its columns.
+    add(_hocket.table_schemas("flow", _table_groups(jobs, run))[name])
 
-    def add(table: str, columns: "Mapping[str, _hocket._Column]") -> None:
+    def add_if_wanted(table: str, columns: "Mapping[str, _hocket._Column]") -> None:
         if table == name:
-            rows.append(table, columns)
+            add(columns)
 
-    ran = _hocket.simulate(network.fabric, jobs, run, add, lambda *_: None)
+    ran = _hocket.simulate(network.fabric, jobs, run, add_if_wanted, lambda *_: None)
     if ran["interrupted"]:
         raise KeyboardInterrupt
-    return rows.take_tables()[name], ran
+    return ran
 
 
 def _table_groups(jobs: "Sequence[_hocket._JobSpec]", run: "_hocket._RunSpec") -> "list[_hocket._TableGroup]":

@@ -7,11 +7,9 @@ during the run.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from hocket import _hocket
+from hocket.engines import rows
 from hocket.engines.network import build_dumbbell, build_network
-from hocket.engines.rows import append_empty, renamed
 from hocket.errors import SelfCheckError
 from hocket.plan import Job, Plan
 from hocket.plan.congestion import Congestion
@@ -84,9 +82,8 @@ class PacketSetup:
         def add(name: str, columns: "Mapping[str, _hocket._Column]") -> None:
             missing.pop(name, None)
             if name == "jobs":
-                acted = columns["policy_acted"]
-                cuts.extend(np.frombuffer(acted["buffer"], dtype=acted["dtype"]).tolist())
-            sink.append(name, renamed(columns, shown))
+                cuts.extend(rows.values(columns["policy_acted"]))
+            sink.append(name, rows.renamed(columns, shown))
 
         transports: list[_hocket._TransportSpec] = [
             {"flows": flows, "policy": values(congestion), "window": window.value}
@@ -106,9 +103,9 @@ class PacketSetup:
             )
         except _hocket.SelfCheckError as error:
             # The directory of a failed run has all its tables, too.
-            append_empty(sink, missing)
+            rows.append_empty(sink, missing)
             raise SelfCheckError(str(error)) from None
-        append_empty(sink, missing)
+        rows.append_empty(sink, missing)
         return self._outcome(ran, cuts)
 
     def _table_groups(self) -> "list[_hocket._TableGroup]":

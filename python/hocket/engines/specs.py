@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from hocket import _hocket
 from hocket.engines.network import Crossings, Network
-from hocket.engines.training import training_spec
 from hocket.errors import InputError
 from hocket.plan import Job, Plan
 from hocket.profiles import WorkloadProfile
@@ -18,12 +17,12 @@ def job_specs(
 ) -> "list[_hocket._JobSpec]":
     """The jobs of `plan` in the engines' form; `crossings` is by job, and empty for training jobs.
 
-    Raises `InputError` as `only_profile` and `training_spec` do.
+    Raises `InputError` as `only_profile` and `training_job_spec` do.
     """
     return [
         job_spec(job, only_profile(plan, number, placement), crossed)
         if job.training is None
-        else training_job_spec(plan, number, training_spec(plan, number, placement, network))
+        else training_job_spec(plan, number, placement, network)
         for number, (job, crossed) in enumerate(zip(plan.jobs, crossings, strict=True))
     ]
 
@@ -64,9 +63,18 @@ def job_spec(
     }
 
 
-def training_job_spec(plan: Plan, number: int, training: "_hocket._TrainingSpec") -> "_hocket._JobSpec":
-    """Training job `number` of `plan` in the engines' form."""
+def training_job_spec(
+    plan: Plan, number: int, placement: Mapping[str, Sequence[str]] | None, network: Network
+) -> "_hocket._JobSpec":
+    """Training job `number` of `plan` on `network` in the engines' form.
+
+    Raises `InputError` as `training_spec` does.
+    """
+    # Not at the top: most plans have no training jobs.
+    from hocket.engines.training import training_spec
+
     job = plan.jobs[number]
+    training = training_spec(plan, number, placement, network)
     # A training job has another default number of iterations than the run.
     return {**_common_spec(job), "training": training, "iterations": plan.iterations_of(job)}
 

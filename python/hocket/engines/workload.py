@@ -5,11 +5,7 @@ from pathlib import Path
 
 from hocket.errors import InputError
 from hocket.plan import LayerTable, OperationTable, Plan, Training
-from hocket.training import catalogue
-from hocket.training.chakra import Roofline, read_chakra
-from hocket.training.degrees import Parallel
 from hocket.training.layers import Buckets, Exchange, Layer, training_loop
-from hocket.training.simai import read_simai
 from hocket.training.workload import Operation, Rank, Workload
 
 
@@ -37,8 +33,12 @@ def workload_of(plan: Plan, number: int, placement: Mapping[str, Sequence[str]] 
 
 
 def _workload(training: Training, gpus: int, directory: Path) -> Workload:
+    # The catalogue and the readers of files are imported for the jobs that use them.
     parallel = training.parallel
     if training.model is not None:
+        from hocket.training import catalogue
+        from hocket.training.degrees import Parallel
+
         return catalogue.workload(
             training.model,
             gpus=gpus,
@@ -52,6 +52,8 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
             loading_ps=training.loading_ps or 0,
         )
     if training.chakra is not None:
+        from hocket.training.chakra import Roofline, read_chakra
+
         paths = [directory / path for path in training.chakra]
         return read_chakra(
             paths[0] if len(paths) == 1 else paths,
@@ -62,6 +64,8 @@ def _workload(training: Training, gpus: int, directory: Path) -> Workload:
             dimensions=training.dimensions,
         )
     if training.simai is not None:
+        from hocket.training.simai import read_simai
+
         return read_simai(
             directory / training.simai,
             gpus=gpus,

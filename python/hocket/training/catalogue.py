@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from types import MappingProxyType
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from hocket.errors import InputError
 from hocket.training.degrees import Parallel
@@ -26,6 +25,9 @@ from hocket.training.workload import Workload
 from hocket.units import shown
 from hocket.workloads import CATALOGUE, profile
 from hocket.workloads.strategies import LINE_RATE_BPS, REFERENCE_WORKERS, ring_all_reduce_share
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _PS_PER_S = 10**12
 _PS_PER_MS = 10**9
@@ -173,7 +175,7 @@ def workload(
     return _as_measured(entry, entry.model, entry.measured, recipe)
 
 
-def catalogue_frame() -> pl.DataFrame:
+def catalogue_frame() -> "pl.DataFrame":
     """The catalogue as a table: one row per entry, with a GPU's compute time and traffic in one iteration.
 
     All are data parallel on two GPUs (a DLRM with its tables split), at the entry's own batch size.
@@ -181,6 +183,8 @@ def catalogue_frame() -> pl.DataFrame:
     >>> catalogue_frame().filter(pl.col("model") == "DLRM (HOTI'22)")["all_to_all_bytes"].item()
     8388608
     """
+    import polars as pl
+
     return pl.DataFrame([_row(entry) for entry in ENTRIES.values()])
 
 

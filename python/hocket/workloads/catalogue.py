@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from fractions import Fraction
 from types import MappingProxyType
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from hocket.errors import InputError
 from hocket.profiles import BITS_PER_BYTE, PS_PER_MS, WorkloadProfile
@@ -21,6 +20,9 @@ from hocket.workloads.strategies import (
     ring_all_reduce_share,
 )
 from hocket.workloads.table_3 import MODELS
+
+if TYPE_CHECKING:
+    import polars as pl
 
 CATALOGUE: Mapping[str, Model] = MappingProxyType({model.name: model for model in MODELS})
 """The models by name, in the order of NSDI'24 Table 3."""
@@ -114,12 +116,14 @@ def figure_3_profile() -> WorkloadProfile:
     return in_sequence([(Fraction(141), Fraction(0)), (up_ms, rate_gbps)], sources)
 
 
-def catalogue_frame() -> pl.DataFrame:
+def catalogue_frame() -> "pl.DataFrame":
     """The catalogue as a table: one row per model and strategy, with its iteration at the reference point.
 
     >>> catalogue_frame().filter(pl.col("model") == "VGG16")["period_ms"].item()
     274.0
     """
+    import polars as pl
+
     return pl.DataFrame([_row(model, each) for model in MODELS for each in model.strategies.values()])
 
 
