@@ -319,7 +319,7 @@ class _ClusterOptions(TypedDict):
     flow_parts: NotRequired[int]
     goodput: Sequence[float]
     merge: float
-    skip_ahead: bool
+    skip_ahead: NotRequired[bool]
     marks: _Marks | None
 
 class _StartSpec(TypedDict):
