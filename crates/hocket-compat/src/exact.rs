@@ -90,16 +90,7 @@ pub(crate) fn solve(
     problem: &Problem,
     budget: &mut Budget<'_>,
 ) -> Result<SearchOutcome, CompatError> {
-    if problem.jobs() > MOST_JOBS {
-        return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: MOST_JOBS });
-    }
-    let same = |a: usize, b: usize| {
-        problem.periods[a] == problem.periods[b]
-            && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
-    };
-    let twins = (0..problem.jobs()).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
-    let mut search =
-        Search { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; problem.jobs()] };
+    let mut search = Search::new(problem, budget)?;
     search.first_solutions();
     // Shifting all jobs together changes nothing, so the first job can stay at 0.
     let start = Partial::first_placed(problem);
@@ -111,6 +102,20 @@ pub(crate) fn solve(
         proven: open.is_none(),
         shifts: search.best_shifts,
     })
+}
+
+/// An objective that no shifts undercut, found without looking for the middle of equally good shifts.
+///
+/// # Errors
+/// As [`solve`].
+pub(crate) fn bound(problem: &Problem, budget: &mut Budget<'_>) -> Result<f64, CompatError> {
+    let mut search = Search::new(problem, budget)?;
+    let start = Partial::first_placed(problem);
+    let greedy =
+        (1..problem.jobs()).fold(start.clone(), |partial, job| search.with_best(&partial, job));
+    search.keep_if_better(&greedy);
+    let open = search.grow(&start);
+    Ok(open.map_or(search.best, |open| open.min(search.best)) as f64)
 }
 
 /// `shifts` in ticks that are `parts` times as long as those of `problem`, converted to its ticks,
@@ -136,7 +141,20 @@ fn centre(problem: &Problem, shifts: &mut [u64]) {
     }
 }
 
-impl Search<'_, '_> {
+impl<'a, 'b> Search<'a, 'b> {
+    fn new(problem: &'a Problem, budget: &'a mut Budget<'b>) -> Result<Self, CompatError> {
+        let jobs = problem.jobs();
+        if jobs > MOST_JOBS {
+            return Err(CompatError::TooManyJobs { jobs, limit: MOST_JOBS });
+        }
+        let same = |a: usize, b: usize| {
+            problem.periods[a] == problem.periods[b]
+                && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
+        };
+        let twins = (0..jobs).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
+        Ok(Self { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; jobs] })
+    }
+
     /// Explores all placements of the unplaced jobs. `None` if all were explored or ruled out;
     /// otherwise a bound below which none of the unexplored ones lies.
     fn grow(&mut self, partial: &Partial) -> Option<u128> {
