@@ -396,7 +396,7 @@ fn cassini_jobs(jobs: Vec<RankJob>) -> PyResult<Vec<CassiniJob>> {
 }
 
 fn links(fabric: &Bound<'_, PyFabric>) -> Vec<CassiniLink> {
-    let links = fabric.get().0.links().iter();
+    let links = fabric.get().fabric.links().iter();
     links.map(|link| CassiniLink { name: link.name.clone(), capacity: link.rate }).collect()
 }
 

@@ -109,16 +109,20 @@ class Bidder:
 
     def _move(self, offer: Offer, without: float) -> list[Bid]:
         found = []
-        for workers in self.sizes:
-            needed = workers - len(self.held)
-            if not 0 < needed <= offer.total:
-                continue
+        held = len(self.held)
+        places = [(span, offer.regions.at(span, self.held)) for span in _WIDEST_FIRST]
+        spans = [(span, regions, offer.most_in(regions)) for span, regions in places]
+        # Sizes ascend.
+        sizes = self.sizes[bisect_right(self.sizes, held) : bisect_right(self.sizes, held + offer.total)]
+        for workers in sizes:
+            needed = workers - held
             best = without
             # A bid for a narrower span is worth listing only if its ρ is better.
-            for span in _WIDEST_FIRST:
+            for span, regions, most in spans:
+                if needed > most:
+                    continue
                 rho = self.estimate.rho(workers, span)
-                regions = offer.regions.at(span, self.held)
-                if rho < best and any(offer.counts[region] >= needed for region in regions):
+                if rho < best:
                     found.append(Bid(workers, needed, span, rho, math.log(without / rho), regions))
                     best = rho
         return found
