@@ -304,9 +304,8 @@ fn middle_of_plateau(problem: &Problem, others: &Partial, job: usize, shift: u64
 
 impl Partial {
     fn empty(problem: &Problem) -> Self {
-        let free = |capacity: u64| {
-            Rc::new(Surplus::new(problem, vec![0], vec![-i128::from(capacity)]))
-        };
+        let free =
+            |capacity: u64| Rc::new(Surplus::new(problem, vec![0], vec![-i128::from(capacity)]));
         Self {
             shifts: vec![None; problem.jobs()],
             surplus: problem.resources.iter().map(|resource| free(resource.capacity)).collect(),
@@ -334,11 +333,8 @@ impl Partial {
 
     /// The other placed jobs alone. Nothing counts as tried.
     fn without(&self, problem: &Problem, job: usize) -> Self {
-        let mut others = Self {
-            tried: vec![0; problem.jobs()],
-            least: vec![0; problem.jobs()],
-            ..self.clone()
-        };
+        let mut others =
+            Self { tried: vec![0; problem.jobs()], least: vec![0; problem.jobs()], ..self.clone() };
         if let Some(shift) = others.shifts[job].take() {
             others.change_surplus(problem, job, shift, -1);
             others.objective -= Growth::new(problem, &others.surplus, job).at(shift);

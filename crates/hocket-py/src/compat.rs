@@ -350,7 +350,9 @@ impl PyPreparedRanking {
                 PreliminaryRow { placement: Some(self.row(placement)), ..EMPTY }
             }
             Ok(Preliminary::Bounded(bounds)) => PreliminaryRow { bounds: Some(bounds), ..EMPTY },
-            Err(reason) => PreliminaryRow { discarded: Some(DiscardReason::to_string(&reason)), ..EMPTY },
+            Err(reason) => {
+                PreliminaryRow { discarded: Some(DiscardReason::to_string(&reason)), ..EMPTY }
+            }
         };
         Ok(known.into_iter().map(row).collect())
     }
@@ -363,8 +365,7 @@ impl PyPreparedRanking {
 
     /// The placement of a candidate that has only bounds. `ValueError` with the reason if it is discarded.
     fn place(&self, py: Python<'_>, candidate: usize) -> PyResult<PlacementRow> {
-        let placed =
-            self.interruptible(py, |options| self.prepared.place(candidate, options))?;
+        let placed = self.interruptible(py, |options| self.prepared.place(candidate, options))?;
         placed.map(|placement| self.row(placement)).map_err(value_error)
     }
 }

@@ -147,7 +147,8 @@ impl PyFabric {
     /// on.
     fn ring(&self, workers: Vec<u32>, first_label: u64) -> PyResult<PlainCrossings> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
-        let ring = ring_crossings(&workers, &mut self.routing(), first_label).map_err(value_error)?;
+        let ring =
+            ring_crossings(&workers, &mut self.routing(), first_label).map_err(value_error)?;
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
     }
 

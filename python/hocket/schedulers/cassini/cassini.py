@@ -115,14 +115,14 @@ class Cassini:
         best.
         """
         # Its score is the one that others are compared with.
-        rated[0] = self._with(rated[0], self._solver.solve)
+        rated[0] = self._with(rated[0], self._solver.solved)
         while True:
             best = min(range(len(rated)), key=lambda number: _order(rated[number], number))
             # A bound that is the best may not be reached; a score that is the best exceeds all bounds.
             if not rated[best].bounded:
                 return best
             loose = any(isinstance(each, Bounds) and not each.tight for each in rated[best].solutions)
-            rated[best] = self._with(rated[best], self._solver.tighten if loose else self._solver.solve)
+            rated[best] = self._with(rated[best], self._solver.tighten if loose else self._solver.solved)
 
     def _with(
         self, rated: _RatedCandidate, solution: Callable[[Part], TimeShifts | Bounds]

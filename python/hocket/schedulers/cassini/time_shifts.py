@@ -104,8 +104,8 @@ class TimeShiftSolver:
         # Candidates that differ in a few jobs have most parts in common, so each is solved once.
         distinct = {part.key: part for part in parts}
         new = [part for key, part in distinct.items() if key not in self._known]
-        solved = dict(zip([part.key for part in new], self._solved(new), strict=True))
-        self._known = {key: solved.get(key) or self._known[key] for key in distinct}
+        found = dict(zip([part.key for part in new], self._prepared(new), strict=True))
+        self._known = {key: found.get(key) or self._known[key] for key in distinct}
         return [self._known[part.key] for part in parts]
 
     def tighten(self, part: Part) -> TimeShifts | Bounds:
@@ -119,7 +119,15 @@ class TimeShiftSolver:
             known = self._known[part.key] = replace(known, scores=scores, tight=True)
         return known
 
-    def solve(self, part: Part) -> TimeShifts:
+    def solve(self, parts: Sequence[Part]) -> list[TimeShifts]:
+        """The time-shifts of each of `parts`.
+
+        Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
+        """
+        self.prepare(parts)
+        return [self.solved(part) for part in parts]
+
+    def solved(self, part: Part) -> TimeShifts:
         """The time-shifts of a part of the latest call of `prepare`.
 
         Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
@@ -133,7 +141,7 @@ class TimeShiftSolver:
             self._known[part.key] = known
         return known
 
-    def _solved(self, parts: Sequence[Part]) -> list[TimeShifts | Bounds]:
+    def _prepared(self, parts: Sequence[Part]) -> list[TimeShifts | Bounds]:
         """What one ranking finds in which each of `parts` is a candidate of its own."""
         reasons = [self._misfit(part) for part in parts]
         fitting = [part for part, reason in zip(parts, reasons, strict=True) if reason is None]

@@ -10,7 +10,7 @@ from typing import Any
 
 from hocket.schedulers.state import Gpus, Span
 from hocket.schedulers.themis.arbiter import AuctionResult, Bid, best_outcome, payments
-from hocket.schedulers.themis.fairness import FinishTime
+from hocket.schedulers.themis.fairness import FinishTime, depends_on_span
 from hocket.schedulers.themis.regions import Offer, Regions
 
 _WIDEST_FIRST = tuple(sorted(Span, reverse=True))
@@ -110,7 +110,10 @@ class Bidder:
     def _move(self, offer: Offer, without: float) -> list[Bid]:
         found = []
         held = len(self.held)
-        places = [(span, offer.regions.at(span, self.held)) for span in _WIDEST_FIRST]
+        # A narrower span without a better ρ is no bid of its own.
+        matter = depends_on_span(self.estimate.state.job, self.estimate.options.slowdown)
+        spans_in_question = _WIDEST_FIRST if matter else _WIDEST_FIRST[:1]
+        places = [(span, offer.regions.at(span, self.held)) for span in spans_in_question]
         spans = [(span, regions, offer.most_in(regions)) for span, regions in places]
         # Sizes ascend.
         sizes = self.sizes[bisect_right(self.sizes, held) : bisect_right(self.sizes, held + offer.total)]

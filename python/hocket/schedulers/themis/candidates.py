@@ -16,7 +16,7 @@ from hocket.schedulers.themis.regions import Regions
 
 Placement = Mapping[str, Gpus]
 RackShape = tuple[tuple[int, tuple[str, ...]], ...]
-"""By server of a rack: the number of GPUs, and their jobs. Sorted, so that numbers of servers do not matter."""
+"""By server of a rack, sorted so that their numbers do not matter: the number of GPUs, and their jobs."""
 Shape = tuple[RackShape, ...]
 """By rack, sorted as well."""
 
@@ -174,6 +174,16 @@ def _deal(
     return dealt
 
 
+def _shuffle(gpus: list[int], random: Random) -> None:
+    """`random.shuffle(gpus)`, with the same draws, in a third of the time."""
+    for last in range(len(gpus) - 1, 0, -1):
+        bits = (last + 1).bit_length()
+        place = random.getrandbits(bits)
+        while place > last:
+            place = random.getrandbits(bits)
+        gpus[last], gpus[place] = gpus[place], gpus[last]
+
+
 def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], random: Random) -> Sequence[int]:
     """The new GPUs of `mover` out of `gpus`, within a region of its widest span; empty if no region has
     enough.
@@ -194,8 +204,10 @@ def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], rando
     if not places:
         return ()
     place = random.choice(places)
-    within = [gpu for gpu in gpus if place in regions.around[server_of[gpu]]]
-    random.shuffle(within)
+    within = list(gpus)
+    if place != regions.whole:
+        within = [gpu for gpu in gpus if place in regions.around[server_of[gpu]]]
+    _shuffle(within, random)
     if random.random() < 0.5:
         # A turn for each server and rack, and for the whole, which changes no order: the last one drawn.
         servers = [server_of[gpu] for gpu in within]

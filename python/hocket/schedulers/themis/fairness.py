@@ -32,6 +32,11 @@ large enough that an auction serves as many jobs as it can before it gives any o
 convention of Nash welfare for valuations of zero (Caragiannis et al., EC'16)."""
 
 
+def depends_on_span(job: ClusterJob, slowdown: Literal["published", "profile"]) -> bool:
+    """Whether `speedup` differs between spans."""
+    return slowdown == "published" and job.definition.name in PUBLISHED_SLOWDOWN
+
+
 def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
     """G × S(G): the speed-up of `job` on `workers` GPUs at `span` over serial execution.
 
