@@ -125,6 +125,12 @@ class _PlacementRow(TypedDict):
     time_shifts_ps: list[int | None]
     groups: list[tuple[list[int], _FitResult]]
 
+# One of the three is not None.
+class _PreliminaryRow(TypedDict):
+    placement: _PlacementRow | None
+    bounds: list[tuple[int, float]] | None
+    discarded: str | None
+
 class _RankResult(TypedDict):
     placements: list[_PlacementRow]
     discarded: list[tuple[int, str]]
@@ -382,6 +388,20 @@ def score(
 ) -> float: ...
 def commensurate(periods_ps: Sequence[int], tolerance: float) -> _FitResult: ...
 def stretched(job: _Profile, period_ps: int) -> _Profile: ...
+
+class PreparedRanking:
+    def __init__(
+        self,
+        fabric: Fabric,
+        jobs: Sequence[_RankJob],
+        candidates: Sequence[_RankCandidate],
+        search: _Search,
+        options: _RankOptions,
+    ) -> None: ...
+    def preliminary(self) -> list[_PreliminaryRow]: ...
+    def tight_bounds(self, candidate: int) -> list[tuple[int, float]]: ...
+    def place(self, candidate: int) -> _PlacementRow: ...
+
 def rank(
     fabric: Fabric,
     jobs: Sequence[_RankJob],

@@ -6,25 +6,27 @@
 //! carry the same jobs count as one before the search for loops, and a loop disqualifies a candidate
 //! only if the shifts around it do not agree.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use hocket_des::{Duration, Rate};
-use hocket_scenario::Profile;
+use hocket_scenario::{Phase, Profile};
 use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, collapse};
 use crate::error::CompatError;
 use crate::link_demand::Demand;
+use crate::perimeter::unified_perimeter;
 use crate::problem::{JointLink, JointProblem};
 use crate::search::SolveOptions;
-use crate::solver::{Solution, solve_joint};
+use crate::solver::{Solution, joint_bound, solve_joint};
 
 pub mod cluster;
 mod group;
 
-use cluster::{ClusterSolution, solve_cluster};
+use cluster::{ClusterSolution, load_bound, solve_cluster};
 use group::{Group, Key, Variant};
 
 /// A job that competes for links.
@@ -211,6 +213,16 @@ pub enum Origin {
     },
 }
 
+/// What is known of a candidate before links are solved together.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Preliminary {
+    /// Everything: no loop has to be solved.
+    Placed(Placement),
+    /// It has a loop that does not close. By link that several jobs cross, ascending: a score that no
+    /// time-shifts exceed.
+    Bounded(Vec<(usize, f64)>),
+}
+
 /// A candidate that got no score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Discarded {
@@ -279,50 +291,182 @@ pub fn rank(
     candidates: &[Candidate],
     options: &CassiniOptions<'_>,
 ) -> Result<Ranking, CassiniError> {
-    check_options(options)?;
-    if candidates.is_empty() {
-        return Err(CassiniError::NoCandidates);
-    }
-    let cluster = Cluster { jobs, links, kinds: kinds(jobs), options };
-    let layouts = candidates
-        .par_iter()
-        .map(|candidate| cluster.groups(candidate))
-        .collect::<Result<Vec<Vec<Group>>, CassiniError>>()?;
-    let (problems, solved) = cluster.solve_all(&layouts);
-    // Algorithm 1 runs for every candidate instead of only the best, because it finds out which
-    // loops close. Results are collected in the order of candidates, whichever thread finishes
-    // first.
-    let results: Vec<Result<Placement, DiscardReason>> = layouts
-        .par_iter()
-        .zip(&problems)
-        .enumerate()
-        .map(|(index, (groups, problems))| {
-            let solved: Vec<_> = problems.iter().map(|problem| &solved[*problem]).collect();
-            cluster.place(index, groups, &solved)
-        })
-        .collect();
-    // An interrupted search returns its best shifts so far: a ranking of these would not be
-    // reproducible.
-    if (options.solve.interrupted)() {
-        return Err(CassiniError::Stopped);
-    }
-    let mut ranking = Ranking {
-        placements: Vec::new(),
-        discarded: Vec::new(),
-        problems: problems.iter().map(Vec::len).sum(),
-        problems_solved: solved.len(),
-    };
-    for (candidate, result) in results.into_iter().enumerate() {
-        match result {
-            Ok(placement) => ranking.placements.push(placement),
-            Err(reason) => ranking.discarded.push(Discarded { candidate, reason }),
+    Prepared::new(Cow::Borrowed(jobs), Cow::Borrowed(links), candidates, options)?
+        .rank(candidates, options)
+}
+
+/// Candidates of which each link, or group of links with the same jobs, was solved by itself.
+///
+/// That is enough for a bound on the score of a candidate with loops, whose joint solution takes
+/// most of the time of a ranking: one that cannot be the best need not be solved.
+pub struct Prepared<'a> {
+    jobs: Cow<'a, [CassiniJob]>,
+    links: Cow<'a, [CassiniLink]>,
+    /// By job: jobs with equal profiles are of one kind.
+    kinds: Vec<usize>,
+    /// By candidate.
+    layouts: Vec<Vec<Group>>,
+    /// By candidate and group: the index of its solution.
+    problems: Vec<Vec<usize>>,
+    solved: Vec<Result<Solved, CompatError>>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Solves the links of all candidates one by one. Equal problems are solved once, different ones
+    /// in parallel.
+    ///
+    /// # Errors
+    /// As [`rank`].
+    pub fn new(
+        jobs: Cow<'a, [CassiniJob]>,
+        links: Cow<'a, [CassiniLink]>,
+        candidates: &[Candidate],
+        options: &CassiniOptions<'_>,
+    ) -> Result<Self, CassiniError> {
+        check_options(options)?;
+        if candidates.is_empty() {
+            return Err(CassiniError::NoCandidates);
         }
+        let kinds = kinds(&jobs);
+        let cluster = Cluster { jobs: &jobs, links: &links, kinds: &kinds, options };
+        let layouts = candidates
+            .par_iter()
+            .map(|candidate| cluster.groups(candidate))
+            .collect::<Result<Vec<Vec<Group>>, CassiniError>>()?;
+        let (problems, solved) = cluster.solve_all(&layouts);
+        // An interrupted search returns its best shifts so far: a ranking of these would not be
+        // reproducible.
+        if (options.solve.interrupted)() {
+            return Err(CassiniError::Stopped);
+        }
+        Ok(Self { jobs, links, kinds, layouts, problems, solved })
     }
-    ranking.placements.sort_by_key(|placement| {
-        let moved = candidates[placement.candidate].moved_jobs;
-        (Reverse(in_billionths(placement.score)), moved, placement.candidate)
-    });
-    Ok(ranking)
+
+    /// The ranking of all `candidates`, which are those given to [`Self::new`].
+    ///
+    /// # Errors
+    /// If `interrupted` returned true.
+    pub fn rank(
+        &self,
+        candidates: &[Candidate],
+        options: &CassiniOptions<'_>,
+    ) -> Result<Ranking, CassiniError> {
+        // Algorithm 1 runs for every candidate instead of only the best, because it finds out which
+        // loops close. Results are collected in the order of candidates, whichever thread finishes
+        // first.
+        let results: Vec<Result<Placement, DiscardReason>> = (0..candidates.len())
+            .into_par_iter()
+            .map(|candidate| self.place(candidate, options))
+            .collect();
+        if (options.solve.interrupted)() {
+            return Err(CassiniError::Stopped);
+        }
+        let mut ranking = Ranking {
+            placements: Vec::new(),
+            discarded: Vec::new(),
+            problems: self.problems.iter().map(Vec::len).sum(),
+            problems_solved: self.solved.len(),
+        };
+        for (candidate, result) in results.into_iter().enumerate() {
+            match result {
+                Ok(placement) => ranking.placements.push(placement),
+                Err(reason) => ranking.discarded.push(Discarded { candidate, reason }),
+            }
+        }
+        ranking.placements.sort_by_key(|placement| {
+            let moved = candidates[placement.candidate].moved_jobs;
+            (Reverse(in_billionths(placement.score)), moved, placement.candidate)
+        });
+        Ok(ranking)
+    }
+
+    /// A candidate with one time-shift per job.
+    ///
+    /// # Errors
+    /// Why it is discarded.
+    pub fn place(
+        &self,
+        candidate: usize,
+        options: &CassiniOptions<'_>,
+    ) -> Result<Placement, DiscardReason> {
+        let groups = &self.layouts[candidate];
+        self.cluster(options).place(candidate, groups, &self.solutions(candidate)?)
+    }
+
+    /// As [`Self::place`], but with bounds for a candidate whose links would have to be solved
+    /// together.
+    ///
+    /// # Errors
+    /// Why it is discarded.
+    pub fn preliminary(
+        &self,
+        candidate: usize,
+        options: &CassiniOptions<'_>,
+    ) -> Result<Preliminary, DiscardReason> {
+        let groups = &self.layouts[candidate];
+        let solved = self.solutions(candidate)?;
+        let cluster = self.cluster(options);
+        let traversal = cluster.traverse(groups, &solved);
+        if options.loops == Loops::Discard || traversal.components.iter().all(Component::closes) {
+            return cluster.place(candidate, groups, &solved).map(Preliminary::Placed);
+        }
+        let bounds =
+            groups.iter().zip(&solved).map(|(group, solved)| by_link(group, &solved.bounds));
+        Ok(Preliminary::Bounded(ascending(bounds)))
+    }
+
+    /// Bounds as in [`Preliminary::Bounded`], but the lowest that each link by itself allows.
+    ///
+    /// # Errors
+    /// Why the candidate is discarded.
+    pub fn tight_bounds(
+        &self,
+        candidate: usize,
+        options: &CassiniOptions<'_>,
+    ) -> Result<Vec<(usize, f64)>, DiscardReason> {
+        let groups = &self.layouts[candidate];
+        let solved = self.solutions(candidate)?;
+        let cluster = self.cluster(options);
+        let bounds = groups
+            .iter()
+            .zip(&solved)
+            .map(|(group, solved)| by_link(group, &cluster.tight_bounds(group, solved)));
+        Ok(ascending(bounds))
+    }
+
+    fn cluster<'b>(&'b self, options: &'b CassiniOptions<'b>) -> Cluster<'b> {
+        Cluster { jobs: &self.jobs, links: &self.links, kinds: &self.kinds, options }
+    }
+
+    /// The solutions of the groups of a candidate.
+    fn solutions(&self, candidate: usize) -> Result<Vec<&Solved>, DiscardReason> {
+        let groups = self.layouts[candidate].iter().zip(&self.problems[candidate]);
+        groups
+            .map(|(group, problem)| {
+                self.solved[*problem].as_ref().map_err(|error| DiscardReason::Unsolvable {
+                    jobs: job_names(&self.jobs, &group.jobs),
+                    link: self.links[group.tightest_link()].name.clone(),
+                    source: error.clone(),
+                })
+            })
+            .collect()
+    }
+}
+
+/// Values by variant of a group as values by link.
+fn by_link(group: &Group, values: &[f64]) -> Vec<(usize, f64)> {
+    let variants = group.variants.iter().zip(values);
+    variants.flat_map(|(variant, value)| variant.links.iter().map(|link| (*link, *value))).collect()
+}
+
+fn ascending(groups: impl Iterator<Item = Vec<(usize, f64)>>) -> Vec<(usize, f64)> {
+    let mut links: Vec<(usize, f64)> = groups.flatten().collect();
+    links.sort_by_key(|(link, _)| *link);
+    links
+}
+
+fn job_names(jobs: &[CassiniJob], numbers: &[usize]) -> Vec<String> {
+    numbers.iter().map(|job| jobs[*job].name.clone()).collect()
 }
 
 /// A score rounded for comparisons, so that the order of a floating-point sum decides no ranking.
@@ -356,13 +500,15 @@ struct Solved {
     /// By variant.
     scores: Vec<f64>,
     proven_optimal: bool,
+    /// By variant: a score that no shifts exceed, not only those that the options allow.
+    bounds: Vec<f64>,
 }
 
 struct Cluster<'a> {
     jobs: &'a [CassiniJob],
     links: &'a [CassiniLink],
     /// By job: jobs with equal profiles are of one kind.
-    kinds: Vec<usize>,
+    kinds: &'a [usize],
     options: &'a CassiniOptions<'a>,
 }
 
@@ -444,7 +590,7 @@ impl Cluster<'_> {
         let mut place: BTreeMap<Key, usize> = BTreeMap::new();
         let mut examples: Vec<&Group> = Vec::new();
         let mut index_of = |group| {
-            *place.entry(Group::key(group, &self.kinds)).or_insert_with(|| {
+            *place.entry(Group::key(group, self.kinds)).or_insert_with(|| {
                 examples.push(group);
                 examples.len() - 1
             })
@@ -455,7 +601,7 @@ impl Cluster<'_> {
     }
 
     fn solve(&self, group: &Group) -> Result<Solved, CompatError> {
-        let order = group.key_order(&self.kinds);
+        let order = group.key_order(self.kinds);
         let mut places = vec![0; order.len()];
         for (place, position) in order.iter().enumerate() {
             places[*position] = place;
@@ -470,38 +616,73 @@ impl Cluster<'_> {
             links: binding.map(|variant| link(variant, variant.weight)).collect(),
             gpu_groups: Vec::new(),
         };
-        let Solution { time_shifts, proven_optimal, .. } =
+        let Solution { time_shifts, proven_optimal, bound, precision_deg, .. } =
             solve_joint(&problem, &self.options.solve)?;
         let shifts_ps: Vec<u64> = places.iter().map(|place| time_shifts[*place].as_ps()).collect();
         // Dominated variants, too, get the score that they have under these shifts.
         let score = |variant| self.score_under(&problem.jobs, &link(variant, 1), &shifts_ps);
         let scores = group.variants.iter().map(score).collect::<Result<_, _>>()?;
-        Ok(Solved { time_shifts, scores, proven_optimal })
+        let bounds = group.variants.iter().map(|variant| {
+            let bounded = JointProblem { links: vec![link(variant, 1)], ..problem.clone() };
+            let load = load_bound(&bounded, self.options.solve.strict);
+            if variant.weight == 0 || problem.links.len() > 1 {
+                return load;
+            }
+            load.min(bound + self.lost_by_steps(&bounded, precision_deg))
+        });
+        let bounds = bounds.collect();
+        Ok(Solved { time_shifts, scores, proven_optimal, bounds })
+    }
+
+    /// The most by which the best score over all shifts exceeds the best in steps of `precision_deg` on
+    /// the one link of `problem`.
+    ///
+    /// All jobs but one can be moved to the nearest step, half a step away at most. Each of their
+    /// phases then adds to the excess for no longer than that, in each round.
+    fn lost_by_steps(&self, problem: &JointProblem, precision_deg: f64) -> f64 {
+        let link = &problem.links[0];
+        let perimeter = unified_perimeter(&problem.jobs).unwrap_or(Duration::ZERO).as_ps() as f64;
+        let lost: Vec<f64> = link
+            .crossings
+            .iter()
+            .map(|(job, flows)| {
+                let profile = &problem.jobs[*job];
+                let rounds = perimeter / profile.period().as_ps() as f64;
+                let demand = |phase: &Phase| match self.options.solve.strict {
+                    true => 1.0,
+                    false => {
+                        let capacity_bps = link.capacity.as_bps() as f64;
+                        phase.rate.as_bps() as f64 * f64::from(*flows) / capacity_bps
+                    }
+                };
+                let demands: f64 = profile.phases().iter().map(demand).sum();
+                demands * rounds * precision_deg / 360.0 / 2.0
+            })
+            .collect();
+        lost.iter().sum::<f64>() - lost.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Algorithm 1 on the graph of a candidate, with the solutions of its groups.
+    fn traverse(&self, groups: &[Group], answers: &[&Solved]) -> Traversal {
+        self.graph(groups, answers).traverse(self.options.seed, self.options.closure_tolerance)
     }
 
     /// Candidate `index` with one time-shift per job, from the solutions of its groups.
     ///
     /// # Errors
-    /// If a group has no solution, or a loop does not close and is not to be solved.
+    /// If a loop does not close and is not to be solved.
     fn place(
         &self,
         index: usize,
         groups: &[Group],
-        solved: &[&Result<Solved, CompatError>],
+        answers: &[&Solved],
     ) -> Result<Placement, DiscardReason> {
-        let mut answers = Vec::with_capacity(groups.len());
-        for (group, solved) in groups.iter().zip(solved) {
-            let solved = solved.as_ref();
-            answers.push(solved.map_err(|error| self.unsolvable(group, error.clone()))?);
-        }
-        let Traversal { mut time_shifts, components: subgraphs } = self
-            .graph(groups, &answers)
-            .traverse(self.options.seed, self.options.closure_tolerance);
+        let Traversal { mut time_shifts, components: subgraphs } = self.traverse(groups, answers);
         let mut links = Vec::new();
         let mut components = Vec::new();
         for component in &subgraphs {
             let (scores, origin) = if component.loops.is_empty() {
-                (self.solved_scores(component, groups, &answers), Origin::LoopFree)
+                (self.solved_scores(component, groups, answers), Origin::LoopFree)
             } else {
                 self.close(component, groups, &mut time_shifts)?
             };
@@ -515,14 +696,10 @@ impl Cluster<'_> {
 
     fn unsolvable(&self, group: &Group, source: CompatError) -> DiscardReason {
         DiscardReason::Unsolvable {
-            jobs: self.job_names(&group.jobs),
+            jobs: job_names(self.jobs, &group.jobs),
             link: self.links[group.tightest_link()].name.clone(),
             source,
         }
-    }
-
-    fn job_names(&self, jobs: &[usize]) -> Vec<String> {
-        jobs.iter().map(|job| self.jobs[*job].name.clone()).collect()
     }
 
     fn graph(&self, groups: &[Group], answers: &[&Solved]) -> AffinityGraph {
@@ -531,7 +708,7 @@ impl Cluster<'_> {
             .iter()
             .map(|job| AffinityJob { iteration: job.profile.period(), priority: job.priority });
         let edges = groups.iter().zip(answers).map(|(group, answer)| {
-            let order = group.key_order(&self.kinds);
+            let order = group.key_order(self.kinds);
             let weight = |(position, shift): (usize, Duration)| (group.jobs[position], shift);
             order.into_iter().zip(answer.time_shifts.iter().copied()).map(weight).collect()
         });
@@ -585,7 +762,7 @@ impl Cluster<'_> {
     fn open_loop(&self, open: &Loop, groups: &[Group]) -> DiscardReason {
         let link_name = |group: &usize| self.links[groups[*group].tightest_link()].name.clone();
         DiscardReason::OpenLoop {
-            jobs: self.job_names(&open.jobs),
+            jobs: job_names(self.jobs, &open.jobs),
             links: open.links.iter().map(link_name).collect(),
             gap: open.gap,
             modulus: open.modulus,
@@ -613,6 +790,22 @@ impl Cluster<'_> {
         let problem = JointProblem { jobs, links, gpu_groups: Vec::new() };
         solve_cluster(&problem, &self.options.solve)
             .map_err(|error| self.unsolvable(&groups[component.links[0]], error))
+    }
+
+    /// By variant of a group: the lowest score that no shifts exceed on one of its links alone.
+    fn tight_bounds(&self, group: &Group, solved: &Solved) -> Vec<f64> {
+        let jobs: Vec<Profile> =
+            group.jobs.iter().map(|job| self.jobs[*job].profile.clone()).collect();
+        let bound = |(place, variant): (usize, &Variant)| {
+            let (reached, bound) = (solved.scores[place], solved.bounds[place]);
+            if in_billionths(reached) >= in_billionths(bound) {
+                return bound;
+            }
+            let links = vec![variant.joint_link(0..jobs.len(), 1)];
+            let problem = JointProblem { jobs: jobs.clone(), links, gpu_groups: Vec::new() };
+            joint_bound(&problem, &self.options.solve).map_or(bound, |tight| tight.min(bound))
+        };
+        group.variants.iter().enumerate().map(bound).collect()
     }
 
     /// The scores of a group's links when all jobs are shifted by `time_shifts`.
@@ -659,7 +852,7 @@ impl Cluster<'_> {
             component.links.iter().map(|group| (&groups[*group], answers[*group]))
         {
             let mut own_shifts = answer.time_shifts.clone();
-            for (place, position) in group.key_order(&self.kinds).into_iter().enumerate() {
+            for (place, position) in group.key_order(self.kinds).into_iter().enumerate() {
                 own_shifts[position] = answer.time_shifts[place];
             }
             for (variant, score) in group.variants.iter().zip(&answer.scores) {

@@ -7,7 +7,9 @@
 //! at no cost, until it has one. Growing the tree job by job reaches that optimum; branch and bound
 //! prunes the search.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::arcs::Arc;
 use crate::error::CompatError;
@@ -19,10 +21,13 @@ use crate::search::{Budget, SearchOutcome};
 pub(crate) const MOST_JOBS: usize = 64;
 
 /// A piecewise constant function on the circle: demand − capacity from each position to the next.
-#[derive(Clone)]
 struct Surplus {
+    /// The first is 0.
     positions: Vec<u64>,
     values: Vec<i128>,
+    /// By job: its bands on top of this surplus. Most placements leave most resources as they are, so
+    /// partial placements share a surplus, and with it the bands that one of them has computed.
+    bands: Vec<OnceCell<Vec<Band>>>,
 }
 
 struct Search<'a, 'b> {
@@ -39,7 +44,7 @@ struct Search<'a, 'b> {
 struct Partial {
     shifts: Vec<Option<u64>>,
     /// By resource.
-    surplus: Vec<Surplus>,
+    surplus: Vec<Rc<Surplus>>,
     /// By unplaced job: a bit for each placed job with which earlier branches have tried all
     /// contacts.
     tried: Vec<u64>,
@@ -52,6 +57,7 @@ struct Partial {
 struct Choices {
     job: usize,
     contacts: Vec<Contact>,
+    /// Without contacts, the growth at every shift.
     least: u128,
 }
 
@@ -84,19 +90,10 @@ pub(crate) fn solve(
     problem: &Problem,
     budget: &mut Budget<'_>,
 ) -> Result<SearchOutcome, CompatError> {
-    if problem.jobs() > MOST_JOBS {
-        return Err(CompatError::TooManyJobs { jobs: problem.jobs(), limit: MOST_JOBS });
-    }
-    let same = |a: usize, b: usize| {
-        problem.periods[a] == problem.periods[b]
-            && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
-    };
-    let twins = (0..problem.jobs()).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
-    let mut search =
-        Search { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; problem.jobs()] };
+    let mut search = Search::new(problem, budget)?;
     search.first_solutions();
     // Shifting all jobs together changes nothing, so the first job can stay at 0.
-    let start = Partial::empty(problem).with(problem, 0, 0);
+    let start = Partial::first_placed(problem);
     let open = search.grow(&start);
     centre(problem, &mut search.best_shifts);
     Ok(SearchOutcome {
@@ -105,6 +102,20 @@ pub(crate) fn solve(
         proven: open.is_none(),
         shifts: search.best_shifts,
     })
+}
+
+/// An objective that no shifts undercut, found without looking for the middle of equally good shifts.
+///
+/// # Errors
+/// As [`solve`].
+pub(crate) fn bound(problem: &Problem, budget: &mut Budget<'_>) -> Result<f64, CompatError> {
+    let mut search = Search::new(problem, budget)?;
+    let start = Partial::first_placed(problem);
+    let greedy =
+        (1..problem.jobs()).fold(start.clone(), |partial, job| search.with_best(&partial, job));
+    search.keep_if_better(&greedy);
+    let open = search.grow(&start);
+    Ok(open.map_or(search.best, |open| open.min(search.best)) as f64)
 }
 
 /// `shifts` in ticks that are `parts` times as long as those of `problem`, converted to its ticks,
@@ -122,14 +133,28 @@ fn centre(problem: &Problem, shifts: &mut [u64]) {
         let mut others = Partial::empty(problem);
         for (other, shift) in shifts.iter().enumerate() {
             if other != job {
-                others = others.with(problem, other, *shift);
+                // Only the surplus matters here, not the objective.
+                others = others.with(problem, other, *shift, 0);
             }
         }
         shifts[job] = middle_of_plateau(problem, &others, job, shifts[job]);
     }
 }
 
-impl Search<'_, '_> {
+impl<'a, 'b> Search<'a, 'b> {
+    fn new(problem: &'a Problem, budget: &'a mut Budget<'b>) -> Result<Self, CompatError> {
+        let jobs = problem.jobs();
+        if jobs > MOST_JOBS {
+            return Err(CompatError::TooManyJobs { jobs, limit: MOST_JOBS });
+        }
+        let same = |a: usize, b: usize| {
+            problem.periods[a] == problem.periods[b]
+                && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
+        };
+        let twins = (0..jobs).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
+        Ok(Self { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; jobs] })
+    }
+
     /// Explores all placements of the unplaced jobs. `None` if all were explored or ruled out;
     /// otherwise a bound below which none of the unexplored ones lies.
     fn grow(&mut self, partial: &Partial) -> Option<u128> {
@@ -158,7 +183,8 @@ impl Search<'_, '_> {
         if options.iter().all(|option| option.contacts.is_empty()) {
             // No unplaced job shares a resource with a placed one, so the first of them may have
             // any shift.
-            return self.grow(&partial.with(self.problem, options[0].job, 0));
+            let Choices { job, least, .. } = options[0];
+            return self.grow(&partial.with(self.problem, job, 0, least));
         }
         // The job that adds most even at its best goes first: its branches are pruned soonest.
         options.sort_by_key(|option| (std::cmp::Reverse(option.least), option.job));
@@ -175,7 +201,7 @@ impl Search<'_, '_> {
                     if self.budget.is_spent() {
                         return Some(bound);
                     }
-                    let open = self.grow(&remaining.with(self.problem, *job, *shift));
+                    let open = self.grow(&remaining.with(self.problem, *job, *shift, *growth));
                     if let Some(open) = open {
                         // This node's bound covers everything that it has not explored.
                         return Some(open.min(bound));
@@ -193,8 +219,7 @@ impl Search<'_, '_> {
             .into_iter()
             .map(|(shift, allowed)| Contact { growth: growth.at(shift), shift, allowed })
             .collect();
-        // Without contacts, the job shares no resource with the placed ones, and its growth is the
-        // same at every shift.
+        // Without contacts, the job shares no resource with the placed ones.
         let least =
             contacts.iter().map(|contact| contact.growth).min().unwrap_or_else(|| growth.at(0));
         self.budget.spend(contacts.len());
@@ -226,7 +251,7 @@ impl Search<'_, '_> {
                 break;
             }
             let order = (1..jobs).map(|i| 1 + (first - 1 + i - 1) % (jobs - 1));
-            let mut partial = Partial::empty(self.problem).with(self.problem, 0, 0);
+            let mut partial = Partial::first_placed(self.problem);
             for job in order.clone() {
                 partial = self.with_best(&partial, job);
             }
@@ -247,7 +272,7 @@ impl Search<'_, '_> {
     fn with_best(&mut self, partial: &Partial, job: usize) -> Partial {
         let choices = self.choices(partial, job);
         let shift = choices.contacts.iter().min().map_or(0, |contact| contact.shift);
-        partial.with(self.problem, job, shift)
+        partial.with(self.problem, job, shift, choices.least)
     }
 }
 
@@ -280,7 +305,7 @@ fn middle_of_plateau(problem: &Problem, others: &Partial, job: usize, shift: u64
 impl Partial {
     fn empty(problem: &Problem) -> Self {
         let free =
-            |capacity: u64| Surplus { positions: vec![0], values: vec![-i128::from(capacity)] };
+            |capacity: u64| Rc::new(Surplus::new(problem, vec![0], vec![-i128::from(capacity)]));
         Self {
             shifts: vec![None; problem.jobs()],
             surplus: problem.resources.iter().map(|resource| free(resource.capacity)).collect(),
@@ -290,26 +315,40 @@ impl Partial {
         }
     }
 
-    /// A copy with `job` placed at `shift`.
-    fn with(&self, problem: &Problem, job: usize, shift: u64) -> Self {
+    /// The first job alone, at 0.
+    fn first_placed(problem: &Problem) -> Self {
+        let empty = Self::empty(problem);
+        let growth = Growth::new(problem, &empty.surplus, 0).at(0);
+        empty.with(problem, 0, 0, growth)
+    }
+
+    /// A copy with `job` placed at `shift`, by which the objective grows by `growth`.
+    fn with(&self, problem: &Problem, job: usize, shift: u64, growth: u128) -> Self {
         let mut next = self.clone();
-        next.objective += Growth::new(problem, &self.surplus, job).at(shift);
+        next.objective += growth;
         next.shifts[job] = Some(shift);
-        for (surplus, resource) in next.surplus.iter_mut().zip(&problem.resources) {
-            if !resource.arcs[job].is_empty() {
-                surplus.add(problem, job, &resource.arcs[job], shift);
-            }
-        }
+        next.change_surplus(problem, job, shift, 1);
         next
     }
 
     /// The other placed jobs alone. Nothing counts as tried.
     fn without(&self, problem: &Problem, job: usize) -> Self {
-        let placed = self.shifts.iter().enumerate().filter(|(other, _)| *other != job);
-        placed.fold(Self::empty(problem), |partial, (other, shift)| match shift {
-            Some(shift) => partial.with(problem, other, *shift),
-            None => partial,
-        })
+        let mut others =
+            Self { tried: vec![0; problem.jobs()], least: vec![0; problem.jobs()], ..self.clone() };
+        if let Some(shift) = others.shifts[job].take() {
+            others.change_surplus(problem, job, shift, -1);
+            others.objective -= Growth::new(problem, &others.surplus, job).at(shift);
+        }
+        others
+    }
+
+    /// Adds `sign` × the demand of `job` at `shift`.
+    fn change_surplus(&mut self, problem: &Problem, job: usize, shift: u64, sign: i128) {
+        for (surplus, resource) in self.surplus.iter_mut().zip(&problem.resources) {
+            if !resource.arcs[job].is_empty() {
+                *surplus = Rc::new(surplus.changed(problem, job, &resource.arcs[job], shift, sign));
+            }
+        }
     }
 
     fn unplaced(&self) -> impl Iterator<Item = usize> {
@@ -323,15 +362,15 @@ impl Partial {
 }
 
 impl Surplus {
-    fn add(&mut self, problem: &Problem, job: usize, arcs: &[Arc], shift: u64) {
+    fn new(problem: &Problem, positions: Vec<u64>, values: Vec<i128>) -> Self {
+        Self { positions, values, bands: vec![OnceCell::new(); problem.jobs()] }
+    }
+
+    /// A copy to which `sign` × the demand of `job` at `shift` is added.
+    fn changed(&self, problem: &Problem, job: usize, arcs: &[Arc], shift: u64, sign: i128) -> Self {
         let mut steps: Vec<(u64, i128)> = Vec::new();
-        let mut level = 0;
-        for (position, value) in self.positions.iter().zip(&self.values) {
-            steps.push((*position, value - level));
-            level = *value;
-        }
         for TurnedArc { start, end, height } in turned(problem, job, arcs, shift) {
-            let height = i128::from(height);
+            let height = sign * i128::from(height);
             steps.push((start, height));
             if end < problem.perimeter {
                 steps.push((end, -height));
@@ -340,18 +379,56 @@ impl Surplus {
             }
         }
         steps.sort_unstable_by_key(|step| step.0);
-        self.positions.clear();
-        self.values.clear();
-        let mut level = 0;
-        for (position, step) in steps {
-            level += step;
-            if self.positions.last() == Some(&position) {
-                *self.values.last_mut().expect("positions and values go together") = level;
-            } else {
-                self.positions.push(position);
-                self.values.push(level);
+        let most = self.positions.len() + steps.len();
+        let (mut positions, mut values) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let mut steps = steps.into_iter().peekable();
+        let mut old = self.positions.iter().copied().zip(self.values.iter().copied()).peekable();
+        let (mut value, mut added) = (0, 0);
+        while let Some(position) =
+            old.peek().map(|each| each.0).into_iter().chain(steps.peek().map(|step| step.0)).min()
+        {
+            if let Some((_, at)) = old.next_if(|each| each.0 == position) {
+                value = at;
+            }
+            while let Some((_, step)) = steps.next_if(|step| step.0 == position) {
+                added += step;
+            }
+            // Positions at which nothing changes any more would slow all later steps down.
+            if values.last() != Some(&(value + added)) {
+                positions.push(position);
+                values.push(value + added);
             }
         }
+        Self::new(problem, positions, values)
+    }
+
+    /// The bands of `job` on this surplus, the one of resource number `resource`.
+    fn bands(&self, problem: &Problem, resource: usize, job: usize) -> &[Band] {
+        self.bands[job].get_or_init(|| {
+            let arcs = &problem.resources[resource].arcs[job];
+            let folded = self.folded(problem.periods[job]);
+            let heights: BTreeSet<u64> = arcs.iter().map(|arc| arc.height).collect();
+            let band = |height| {
+                let arcs = arcs.iter().filter(|arc| arc.height == height);
+                let arcs = arcs.map(|arc| (arc.start, arc.end)).collect();
+                let weight = problem.resources[resource].weight;
+                Band::new(problem, self, &folded, job, height, weight, arcs)
+            };
+            heights.into_iter().map(band).collect()
+        })
+    }
+
+    /// The positions within `period`, ascending, each with its place in `positions`; those at whole
+    /// periods are left out.
+    fn folded(&self, period: u64) -> Vec<(u64, usize)> {
+        let places = self.positions.iter().enumerate();
+        let mut folded: Vec<(u64, usize)> = places
+            .map(|(place, position)| (position % period, place))
+            .filter(|(position, _)| *position > 0)
+            .collect();
+        // Each period is an ascending run, which a stable sort merges.
+        folded.sort_by_key(|each| each.0);
+        folded
     }
 }
 
@@ -378,14 +455,13 @@ fn turned(
 }
 
 /// The growth of the objective if a job is added to the placed ones, prepared for evaluation at
-/// many shifts.
-struct Growth {
-    bands: Vec<Band>,
-}
+/// many shifts: its bands on each resource that it uses.
+struct Growth<'a>(Vec<&'a [Band]>);
 
 /// The arcs of one height that the job has on one resource, and the growth per tick that an arc of
 /// this height causes there, summed over all rounds: a piecewise constant function of the position
 /// within one period.
+#[derive(Clone)]
 struct Band {
     weight: u128,
     period: u64,
@@ -398,54 +474,56 @@ struct Band {
     prefix: Vec<u128>,
 }
 
-impl Growth {
-    fn new(problem: &Problem, surplus: &[Surplus], job: usize) -> Self {
-        let mut bands = Vec::new();
-        for (resource, surplus) in problem.resources.iter().zip(surplus) {
-            let arcs = &resource.arcs[job];
-            for height in arcs.iter().map(|arc| arc.height).collect::<BTreeSet<u64>>() {
-                let arcs = arcs.iter().filter(|arc| arc.height == height);
-                let arcs = arcs.map(|arc| (arc.start, arc.end)).collect();
-                bands.push(Band::new(problem, surplus, job, height, resource.weight, arcs));
-            }
-        }
-        Self { bands }
+impl<'a> Growth<'a> {
+    fn new(problem: &Problem, surplus: &'a [Rc<Surplus>], job: usize) -> Self {
+        let used = surplus
+            .iter()
+            .enumerate()
+            .filter(|(resource, _)| !problem.resources[*resource].arcs[job].is_empty());
+        Self(used.map(|(resource, surplus)| surplus.bands(problem, resource, job)).collect())
     }
 
     fn at(&self, shift: u64) -> u128 {
-        self.bands.iter().map(|band| band.weight * band.at(shift)).sum()
+        self.0.iter().copied().flatten().map(|band| band.weight * band.at(shift)).sum()
     }
 }
 
 impl Band {
+    /// `folded` as [`Surplus::folded`] returns it for the job's period.
     fn new(
         problem: &Problem,
         surplus: &Surplus,
+        folded: &[(u64, usize)],
         job: usize,
         height: u64,
         weight: u128,
         arcs: Vec<(u64, u64)>,
     ) -> Self {
         let period = problem.periods[job];
-        // Changes of the folded rate; `base` is what whole turns contribute everywhere.
-        let mut changes: Vec<(u64, i128)> = vec![(0, 0)];
-        let mut base = 0i128;
-        let ends = surplus.positions.iter().skip(1).chain([&problem.perimeter]);
-        for ((from, to), value) in surplus.positions.iter().zip(ends).zip(&surplus.values) {
-            let rate = rise(*value, height);
-            let (start, length) = (from % period, to - from);
-            base += rate * i128::from(length / period);
-            let end = start + length % period;
-            changes.extend([(start, rate), (end % period, -rate)]);
-            if end >= period {
-                changes.push((0, rate));
+        let rises: Vec<i128> = surplus.values.iter().map(|value| rise(*value, height)).collect();
+        // At 0, each period contributes the rate at its start.
+        let mut place = 0;
+        let mut rate = 0;
+        for round in 0..problem.perimeter / period {
+            while surplus.positions.get(place + 1).is_some_and(|next| *next <= round * period) {
+                place += 1;
             }
+            rate += rises[place];
         }
-        changes.sort_unstable_by_key(|change| change.0);
-        let mut band =
-            Self { weight, period, arcs, positions: Vec::new(), rates: Vec::new(), prefix: vec![] };
-        let mut rate = base;
-        for (position, change) in changes {
+        let mut band = Self {
+            weight,
+            period,
+            arcs,
+            positions: vec![0],
+            rates: vec![rate.unsigned_abs()],
+            prefix: Vec::new(),
+        };
+        for &(position, place) in folded {
+            // The first position of a surplus is 0, so each of these has one before it.
+            let change = rises[place] - rises[place - 1];
+            if change == 0 {
+                continue;
+            }
             rate += change;
             let level = rate.unsigned_abs();
             if band.positions.last() == Some(&position) {

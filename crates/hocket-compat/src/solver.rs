@@ -66,6 +66,18 @@ pub fn solve_joint(
     solve_problem(&joint.build(options.strict)?, options)
 }
 
+/// A mean score over several links that no shifts exceed, whatever the precision of the options.
+///
+/// # Errors
+/// As [`solve_joint`].
+pub(crate) fn joint_bound(
+    joint: &JointProblem,
+    options: &SolveOptions<'_>,
+) -> Result<f64, CompatError> {
+    let problem = joint.build(options.strict)?;
+    Ok(problem.score(exact::bound(&problem, &mut Budget::new(options))?))
+}
+
 fn solve_problem(problem: &Problem, options: &SolveOptions<'_>) -> Result<Solution, CompatError> {
     let SolverOutcome { found, steps, precision_deg, nodes } = match options.method {
         Method::Precision { degrees } => in_steps(problem, degrees, options)?,

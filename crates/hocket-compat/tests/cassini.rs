@@ -8,7 +8,7 @@ use hocket_compat::cassini::cluster::{
 };
 use hocket_compat::cassini::{
     Aggregate, Candidate, CassiniCrossing, CassiniJob, CassiniLink, CassiniOptions, DiscardReason,
-    Loops, Origin, Placement, Ranking, rank,
+    Loops, Origin, Placement, Preliminary, Prepared, Ranking, rank,
 };
 use hocket_compat::fitted::rank_fitted;
 use hocket_compat::{CompatError, JointLink, JointProblem, SolveOptions, score_of};
@@ -524,4 +524,21 @@ fn too_many_batch_sizes_are_refused_with_the_limit() {
     let none = BatchProblem { jobs: vec![Vec::new()], ..problem };
     let error = choose_batch_sizes(&none, &SolveOptions::default()).unwrap_err();
     assert_eq!(error, BatchError::NoProfile { job: 0 });
+}
+
+#[test]
+fn no_solved_loop_scores_above_the_bounds_of_its_links() {
+    let Frustrated { jobs, links, ring } = frustrated();
+    let options = CassiniOptions { loops: Loops::Solve, ..CassiniOptions::default() };
+    let prepared =
+        Prepared::new(jobs.into(), links.into(), std::slice::from_ref(&ring), &options).unwrap();
+    let Ok(Preliminary::Bounded(loose)) = prepared.preliminary(0, &options) else {
+        panic!("the loop does not close");
+    };
+    let tight = prepared.tight_bounds(0, &options).unwrap();
+    let placed = prepared.place(0, &options).unwrap();
+    for (scored, (loose, tight)) in placed.links.iter().zip(loose.iter().zip(&tight)) {
+        assert_eq!((scored.link, scored.link), (loose.0, tight.0));
+        assert!(scored.score <= tight.1 + 1e-9 && tight.1 <= loose.1, "{scored:?} {tight:?}");
+    }
 }

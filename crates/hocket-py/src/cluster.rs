@@ -108,7 +108,7 @@ impl StartSpec {
 impl PyClusterRun {
     #[new]
     fn new(fabric: &Bound<'_, PyFabric>, options: ClusterOptions) -> PyResult<Self> {
-        let fabric = &fabric.get().0;
+        let fabric = &fabric.get().fabric;
         let settings = Settings {
             seed: options.seed,
             priority_queues: options.priority_queues,

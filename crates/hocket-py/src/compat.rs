@@ -1,14 +1,15 @@
 //! Scores, time-shifts, fitted periods and rankings of placements.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Wall;
 
 use hocket_compat::cassini::cluster::{self, BatchProblem};
 use hocket_compat::cassini::{
     Aggregate, Candidate, CassiniCrossing, CassiniJob, CassiniLink, CassiniOptions,
-    ComponentShifts, LinkScore, Loops, Origin, Placement,
+    ComponentShifts, DiscardReason, LinkScore, Loops, Origin, Placement, Preliminary,
 };
-use hocket_compat::fitted::{FittedRanking, GroupFit, rank_fitted};
+use hocket_compat::fitted::{FittedRanking, GroupFit, PreparedFitted, rank_fitted};
 use hocket_compat::{Commensurate, JointLink, LinkProblem, Method, SolveOptions};
 use hocket_des::{Duration, Rate};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -285,25 +286,11 @@ pub(crate) fn rank(
     search: Search,
     options: RankOptions,
 ) -> PyResult<RankResult> {
-    let jobs = jobs.into_iter().map(RankJob::job).collect::<PyResult<Vec<CassiniJob>>>()?;
-    let links: Vec<CassiniLink> = fabric
-        .get()
-        .0
-        .links()
-        .iter()
-        .map(|link| CassiniLink { name: link.name.clone(), capacity: link.rate })
-        .collect();
-    let candidates: Vec<Candidate> = candidates.into_iter().map(RankCandidate::candidate).collect();
+    let (jobs, links, candidates) = (cassini_jobs(jobs)?, links(fabric), given(candidates));
     let interrupt = Interrupt::new();
     let poll = || interrupt.poll();
     let tolerance = options.tolerance;
-    let options = CassiniOptions {
-        solve: search.options(&poll),
-        aggregate: aggregate(&options.aggregate)?,
-        loops: if options.solve_loops { Loops::Solve } else { Loops::Discard },
-        seed: options.seed,
-        ..CassiniOptions::default()
-    };
+    let options = options.ranking(search.options(&poll))?;
     let ranked = py.detach(|| rank_fitted(&jobs, &links, &candidates, tolerance, &options));
     let FittedRanking { ranking, fits } = interrupt.or_value_error(ranked)?;
     let discarded = ranking.discarded.into_iter().map(|d| (d.candidate, d.reason.to_string()));
@@ -312,6 +299,122 @@ pub(crate) fn rank(
         discarded: discarded.collect(),
         interrupted: interrupt.seen(),
     })
+}
+
+/// A [`PreparedFitted`]: candidates that are placed one by one, when they are asked for.
+#[pyclass(name = "PreparedRanking", frozen, module = "hocket._hocket")]
+pub(crate) struct PyPreparedRanking {
+    prepared: PreparedFitted<'static>,
+    search: Search,
+    options: RankOptions,
+}
+
+/// What is known of a candidate: one of these three.
+#[derive(IntoPyObject)]
+struct PreliminaryRow {
+    placement: Option<PlacementRow>,
+    /// By link, a score that it cannot exceed.
+    bounds: Option<Vec<(usize, f64)>>,
+    discarded: Option<String>,
+}
+
+#[pymethods]
+impl PyPreparedRanking {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        fabric: &Bound<'_, PyFabric>,
+        jobs: Vec<RankJob>,
+        candidates: Vec<RankCandidate>,
+        search: Search,
+        options: RankOptions,
+    ) -> PyResult<Self> {
+        let (jobs, links, candidates) = (cassini_jobs(jobs)?, links(fabric), given(candidates));
+        let interrupt = Interrupt::new();
+        let poll = || interrupt.poll();
+        let (tolerance, ranking) = (options.tolerance, options.ranking(search.options(&poll))?);
+        let links = Cow::Owned(links);
+        let prepared =
+            py.detach(|| PreparedFitted::new(&jobs, links, candidates, tolerance, &ranking));
+        let prepared = interrupt.or_value_error(prepared)?;
+        drop(ranking);
+        Ok(Self { prepared, search, options })
+    }
+
+    /// By candidate: its placement, or bounds on the scores of its links if a loop has to be solved, or why it is
+    /// discarded.
+    fn preliminary(&self, py: Python<'_>) -> PyResult<Vec<PreliminaryRow>> {
+        let known = self.interruptible(py, |options| self.prepared.preliminaries(options))?;
+        let row = |preliminary| match preliminary {
+            Ok(Preliminary::Placed(placement)) => {
+                PreliminaryRow { placement: Some(self.row(placement)), ..EMPTY }
+            }
+            Ok(Preliminary::Bounded(bounds)) => PreliminaryRow { bounds: Some(bounds), ..EMPTY },
+            Err(reason) => {
+                PreliminaryRow { discarded: Some(DiscardReason::to_string(&reason)), ..EMPTY }
+            }
+        };
+        Ok(known.into_iter().map(row).collect())
+    }
+
+    /// Lower bounds for a candidate that has bounds. `ValueError` with the reason if it is discarded.
+    fn tight_bounds(&self, py: Python<'_>, candidate: usize) -> PyResult<Vec<(usize, f64)>> {
+        let tight = |options: &CassiniOptions<'_>| self.prepared.tight_bounds(candidate, options);
+        self.interruptible(py, tight)?.map_err(value_error)
+    }
+
+    /// The placement of a candidate that has only bounds. `ValueError` with the reason if it is discarded.
+    fn place(&self, py: Python<'_>, candidate: usize) -> PyResult<PlacementRow> {
+        let placed = self.interruptible(py, |options| self.prepared.place(candidate, options))?;
+        placed.map(|placement| self.row(placement)).map_err(value_error)
+    }
+}
+
+const EMPTY: PreliminaryRow = PreliminaryRow { placement: None, bounds: None, discarded: None };
+
+impl PyPreparedRanking {
+    /// The result of `call` without the interpreter's lock; `KeyboardInterrupt` if Ctrl-C ended one of its searches.
+    fn interruptible<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&CassiniOptions<'_>) -> T + Send,
+    ) -> PyResult<T> {
+        let interrupt = Interrupt::new();
+        let poll = || interrupt.poll();
+        let options = self.options.ranking(self.search.options(&poll))?;
+        let result = py.detach(|| call(&options));
+        if interrupt.seen() { Err(PyKeyboardInterrupt::new_err(())) } else { Ok(result) }
+    }
+
+    fn row(&self, placement: Placement) -> PlacementRow {
+        let fits = self.prepared.fits(placement.candidate).to_vec();
+        placement_row((placement, fits))
+    }
+}
+
+fn cassini_jobs(jobs: Vec<RankJob>) -> PyResult<Vec<CassiniJob>> {
+    jobs.into_iter().map(RankJob::job).collect()
+}
+
+fn links(fabric: &Bound<'_, PyFabric>) -> Vec<CassiniLink> {
+    let links = fabric.get().fabric.links().iter();
+    links.map(|link| CassiniLink { name: link.name.clone(), capacity: link.rate }).collect()
+}
+
+fn given(candidates: Vec<RankCandidate>) -> Vec<Candidate> {
+    candidates.into_iter().map(RankCandidate::candidate).collect()
+}
+
+impl RankOptions {
+    fn ranking<'a>(&self, solve: SolveOptions<'a>) -> PyResult<CassiniOptions<'a>> {
+        Ok(CassiniOptions {
+            solve,
+            aggregate: aggregate(&self.aggregate)?,
+            loops: if self.solve_loops { Loops::Solve } else { Loops::Discard },
+            seed: self.seed,
+            ..CassiniOptions::default()
+        })
+    }
 }
 
 fn aggregate(name: &str) -> PyResult<Aggregate> {

@@ -1,6 +1,7 @@
 //! Conversions between Python's plain values and the types of the crates; errors become `ValueError`.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{
@@ -99,7 +100,21 @@ pub(crate) fn crossings(plain: PlainCrossings) -> Vec<Crossing> {
 
 /// Nodes and directed links.
 #[pyclass(name = "Fabric", frozen, module = "hocket._hocket")]
-pub(crate) struct PyFabric(pub(crate) Fabric);
+pub(crate) struct PyFabric {
+    pub(crate) fabric: Fabric,
+    /// Remembers distances from call to call.
+    routing: Mutex<Routing<'static>>,
+}
+
+impl PyFabric {
+    fn of(fabric: Fabric) -> Self {
+        Self { routing: Mutex::new(Routing::owned(fabric.clone())), fabric }
+    }
+
+    fn routing(&self) -> MutexGuard<'_, Routing<'static>> {
+        self.routing.lock().expect("no search for a route panics")
+    }
+}
 
 #[pymethods]
 impl PyFabric {
@@ -114,34 +129,34 @@ impl PyFabric {
             delay: Duration::from_ps(cable.delay_ps),
         });
         let cables: Vec<Cable> = cables.collect();
-        Fabric::new(nodes, &cables).map(Self).map_err(value_error)
+        Fabric::new(nodes, &cables).map(Self::of).map_err(value_error)
     }
 
     /// One directed link, number 0.
     #[staticmethod]
     fn one_link(rate_bps: u64) -> PyResult<Self> {
         let rate = Rate::from_bps(rate_bps);
-        Fabric::one_link(rate, Duration::ZERO).map(Self).map_err(value_error)
+        Fabric::one_link(rate, Duration::ZERO).map(Self::of).map_err(value_error)
     }
 
     /// (name, rate in bits/s) of every directed link; cable i is links 2i and 2i + 1.
     fn links(&self) -> Vec<(String, u64)> {
-        self.0.links().iter().map(|link| (link.name.clone(), link.rate.as_bps())).collect()
+        self.fabric.links().iter().map(|link| (link.name.clone(), link.rate.as_bps())).collect()
     }
 
     /// The links that a ring over `workers` (nodes) crosses, as (link, flows); its flows have labels from `first_label`
     /// on.
     fn ring(&self, workers: Vec<u32>, first_label: u64) -> PyResult<PlainCrossings> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
-        let mut routing = Routing::new(&self.0);
-        let ring = ring_crossings(&workers, &mut routing, first_label).map_err(value_error)?;
+        let ring =
+            ring_crossings(&workers, &mut self.routing(), first_label).map_err(value_error)?;
         Ok(ring.into_iter().map(|crossing| (crossing.link.code(), crossing.flows)).collect())
     }
 
     /// As [`Self::ring`], with flows in `parts` that are spread evenly over all shortest paths.
     fn spread_ring(&self, workers: Vec<u32>, parts: u32) -> PyResult<PlainCrossings> {
         let workers: Vec<NodeId> = workers.into_iter().map(NodeId::new).collect();
-        let mut routing = Routing::new(&self.0);
+        let mut routing = self.routing();
         let mut by_link = BTreeMap::new();
         for flow in ring_flows(&workers, 0) {
             for (link, parts) in routing.spread(flow.from, flow.to, parts).map_err(value_error)? {
@@ -154,7 +169,7 @@ impl PyFabric {
     /// The shortest paths of each flow: all that begin with the first link of its route, at most
     /// [`MAX_PATHS`](hocket_scenario::routing::MAX_PATHS).
     fn paths(&self, flows: Vec<PlainFlow>) -> PyResult<Vec<Vec<Vec<u32>>>> {
-        let mut routing = Routing::new(&self.0);
+        let mut routing = self.routing();
         let paths = |flow: PlainFlow| {
             let (from, to) = (NodeId::new(flow.from_node), NodeId::new(flow.to_node));
             let paths = routing.paths(from, to, flow.label).map_err(value_error)?;
@@ -166,8 +181,8 @@ impl PyFabric {
 
     /// The links from one node to another, as switches choose them for this label.
     fn route(&self, from_node: u32, to_node: u32, label: u64) -> PyResult<Vec<u32>> {
-        let mut routing = Routing::new(&self.0);
-        let route = routing
+        let route = self
+            .routing()
             .route(NodeId::new(from_node), NodeId::new(to_node), label)
             .map_err(value_error)?;
         Ok(route.iter().map(|link| link.code()).collect())
@@ -175,7 +190,7 @@ impl PyFabric {
 
     /// [`Self::route`] of each flow.
     fn routes(&self, flows: Vec<PlainFlow>) -> PyResult<Vec<Vec<u32>>> {
-        let mut routing = Routing::new(&self.0);
+        let mut routing = self.routing();
         let route = |flow: PlainFlow| {
             let (from, to) = (NodeId::new(flow.from_node), NodeId::new(flow.to_node));
             let route = routing.route(from, to, flow.label);

@@ -27,7 +27,9 @@ mod _hocket {
     #[pymodule_export]
     use crate::cluster::PyClusterRun;
     #[pymodule_export]
-    use crate::compat::{commensurate, rank, score, solve_cluster, solve_link, stretched};
+    use crate::compat::{
+        PyPreparedRanking, commensurate, rank, score, solve_cluster, solve_link, stretched,
+    };
     #[pymodule_export]
     use crate::convert::PyFabric;
     #[pymodule_export]

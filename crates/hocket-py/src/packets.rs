@@ -164,7 +164,7 @@ pub(crate) fn simulate_packets<'py>(
     let flows = flows.specs(&windows)?;
     let messages = messages.specs();
     let setup = Setup {
-        fabric: &fabric.get().0,
+        fabric: &fabric.get().fabric,
         model: &model,
         policies: &policies,
         flows: &flows,

@@ -173,7 +173,7 @@ pub(crate) fn share(plain: &PlainShare) -> PyResult<Share> {
 impl RunSpec {
     fn scenario(&self, fabric: &PyFabric, jobs: Vec<Job>) -> PyResult<Scenario> {
         let stop = Stop { iterations: self.iterations, until: self.until_ps.map(Time::from_ps) };
-        Scenario::new(fabric.0.clone(), jobs, self.priority_queues, self.seed, stop)
+        Scenario::new(fabric.fabric.clone(), jobs, self.priority_queues, self.seed, stop)
             .map_err(value_error)
     }
 }

@@ -3,6 +3,7 @@
 
 mod distances;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub enum EcmpHash {
 /// comes back.
 #[derive(Clone, Debug)]
 pub struct Routing<'a> {
-    fabric: &'a Fabric,
+    fabric: Cow<'a, Fabric>,
     hash: EcmpHash,
     out_links: Vec<Vec<LinkId>>,
     in_links: Vec<Vec<LinkId>>,
@@ -69,6 +70,15 @@ impl<'a> Routing<'a> {
 
     /// Routes over `fabric` by `hash`, none pinned.
     pub fn with_hash(fabric: &'a Fabric, hash: EcmpHash) -> Self {
+        Self::over(Cow::Borrowed(fabric), hash)
+    }
+
+    /// As [`Self::new`], for routes that outlive the given fabric.
+    pub fn owned(fabric: Fabric) -> Routing<'static> {
+        Routing::over(Cow::Owned(fabric), EcmpHash::default())
+    }
+
+    fn over(fabric: Cow<'a, Fabric>, hash: EcmpHash) -> Self {
         let mut out_links = vec![Vec::new(); fabric.nodes().len()];
         let mut in_links = out_links.clone();
         for (index, link) in fabric.links().iter().enumerate() {
@@ -81,7 +91,7 @@ impl<'a> Routing<'a> {
                 links.sort_by_key(|link| Reverse(fabric.links()[link.index()].to));
             }
         }
-        let (distances, pinned) = (Distances::new(fabric), BTreeMap::new());
+        let (distances, pinned) = (Distances::new(&fabric), BTreeMap::new());
         let down = vec![false; fabric.links().len()];
         Self { fabric, hash, out_links, in_links, distances, pinned, down }
     }
@@ -165,7 +175,7 @@ impl<'a> Routing<'a> {
         if from == to {
             return Ok(Vec::new());
         }
-        let (fabric, in_links, down) = (self.fabric, &self.in_links, &self.down);
+        let (fabric, in_links, down) = (&self.fabric, &self.in_links, &self.down);
         self.distances.learn(to, fabric, |node| {
             in_links[node.index()].iter().copied().filter(|link| !down[link.index()])
         });

@@ -25,10 +25,12 @@ def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Dec
             f"ask_again_ps is {decision.ask_again_ps} ps; it must be later than now, {state.now_ps} ps"
         )
     jobs = {each.job.name: each for each in state.jobs}
-    candidates = []
+    candidates: list[Candidate] = []
+    # Most jobs have the same GPUs in all candidates.
+    sorted_gpus: dict[tuple[str, tuple[int, ...]], Gpus] = {}
     for number, candidate in enumerate(decision.candidates):
         try:
-            candidates.append(_checked(candidate, state.cluster, jobs, dedicated))
+            candidates.append(_checked(candidate, state.cluster, jobs, dedicated, sorted_gpus))
             _check_equal(candidates[0], candidates[-1], jobs)
         except InputError as error:
             raise InputError(f"candidates[{number}]: {error}") from None
@@ -36,23 +38,30 @@ def checked(decision: Decision, state: State, *, dedicated: bool = False) -> Dec
 
 
 def _checked(
-    candidate: Candidate, cluster: Cluster, jobs: Mapping[str, JobState], dedicated: bool
+    candidate: Candidate,
+    cluster: Cluster,
+    jobs: Mapping[str, JobState],
+    dedicated: bool,
+    sorted_gpus: dict[tuple[str, tuple[int, ...]], Gpus],
 ) -> Candidate:
+    """`sorted_gpus` has the GPUs of jobs in earlier candidates, and gets those of this one."""
     placement: dict[str, Gpus] = {}
-    owners: dict[int, str] = {}
+    taken: set[int] = set()
     for name, given in candidate.placement.items():
-        gpus = _numbers(name, given, len(cluster.gpus))
-        job = _known(name, jobs)
-        for gpu in gpus:
-            # Dedicated jobs have a cluster each, so only a GPU that one job lists twice is an error there.
-            if gpu in owners and not (dedicated and owners[gpu] != name):
-                raise InputError(
-                    f"GPU {cluster.gpus[gpu]} is assigned twice: to {owners[gpu]!r} and {name!r}"
-                )
-            owners[gpu] = name
-        if gpus and len(gpus) not in job.job.sizes:
-            sizes = ", ".join(map(str, job.job.sizes))
-            raise InputError(f"job {name!r} gets {len(gpus)} workers; it runs on {sizes}")
+        key = (name, given) if isinstance(given, tuple) else None
+        gpus = sorted_gpus.get(key) if key is not None else None
+        if gpus is None:
+            gpus = _numbers(name, given, len(cluster.gpus))
+            _check_size(gpus, _known(name, jobs))
+            if key is not None:
+                sorted_gpus[key] = gpus
+        # Dedicated jobs have a cluster each, so only a GPU that one job lists twice is an error there.
+        if dedicated:
+            taken = set()
+        before = len(taken)
+        taken.update(gpus)
+        if len(taken) != before + len(gpus):
+            raise _assigned_twice(name, gpus, placement, cluster)
         placement[name] = gpus
     for name, batch_size in candidate.batch_sizes.items():
         try:
@@ -60,6 +69,22 @@ def _checked(
         except InputError as error:
             raise InputError(f"job {name!r}: batch size {error}") from None
     return replace(candidate, placement=placement)
+
+
+def _check_size(gpus: Gpus, job: JobState) -> None:
+    if gpus and len(gpus) not in job.job.sizes:
+        sizes = ", ".join(map(str, job.job.sizes))
+        raise InputError(f"job {job.job.name!r} gets {len(gpus)} workers; it runs on {sizes}")
+
+
+def _assigned_twice(name: str, gpus: Gpus, placed: Mapping[str, Gpus], cluster: Cluster) -> InputError:
+    """The error for the first of `gpus` that `name` or a job of `placed` has already."""
+    owners = {gpu: other for other, others in placed.items() for gpu in others}
+    for place, gpu in enumerate(gpus):
+        if gpu in gpus[:place] or gpu in owners:
+            owner = name if gpu in gpus[:place] else owners[gpu]
+            return InputError(f"GPU {cluster.gpus[gpu]} is assigned twice: to {owner!r} and {name!r}")
+    raise AssertionError("a GPU was found twice")
 
 
 def _known(name: str, jobs: Mapping[str, JobState]) -> JobState:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hocket.schedulers import Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.checks import checked
 from hocket.schedulers.themis import Themis, ThemisOptions
-from hocket.schedulers.themis.candidates import EqualPlacements
+from hocket.schedulers.themis.candidates import EqualPlacements, _shuffle
 from hocket.schedulers.themis.fairness import FinishTime, speedup
 from hocket.schedulers.themis.regions import Regions
 
@@ -39,6 +39,16 @@ def equal_placements(
     widest = {name: cluster.span(gpus) for name, gpus in own.items()}
     equal = EqualPlacements(Regions(cluster), before, own, auctioned, widest, "auctioned")
     return equal.sample(count, Random(1))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 300])
+def test_gpus_are_shuffled_as_by_the_standard_library(count: int) -> None:
+    ours, theirs = list(range(count)), list(range(count))
+    draws, same_draws = Random(count), Random(count)
+    _shuffle(ours, draws)
+    same_draws.shuffle(theirs)
+    assert ours == theirs
+    assert draws.getstate() == same_draws.getstate()
 
 
 def test_two_losers_give_to_two_winners_in_several_ways(make_cluster: MakeCluster) -> None:

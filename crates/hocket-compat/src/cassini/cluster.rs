@@ -304,7 +304,7 @@ fn check_load(problem: &JointProblem) -> Result<(), CompatError> {
 
 /// A score that no shifts exceed: a link's mean excess is at least its mean demand minus its
 /// capacity, wherever the demand lies.
-fn load_bound(problem: &JointProblem, strict: bool) -> f64 {
+pub(super) fn load_bound(problem: &JointProblem, strict: bool) -> f64 {
     let (mut score, mut links) = (0.0, 0.0);
     for link in &problem.links {
         let share = |(job, flows): &(usize, u32)| {

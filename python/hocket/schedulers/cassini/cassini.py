@@ -10,23 +10,32 @@ from hocket.schedulers.cassini.choice import CandidateScore, Choice, Component, 
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
 from hocket.schedulers.cassini.options import CassiniOptions
 from hocket.schedulers.cassini.slots import Prediction, Spacing
-from hocket.schedulers.cassini.time_shifts import Circle, TimeShifts, TimeShiftSolver, reference
+from hocket.schedulers.cassini.time_shifts import Bounds, Circle, TimeShifts, TimeShiftSolver, reference
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
 
 @dataclass(frozen=True)
 class _RatedCandidate:
-    """A candidate with the time-shifts of its parts and its score."""
+    """A candidate with what is known of its parts and its score."""
 
     layout: Layout
-    solutions: Sequence[TimeShifts]
+    solutions: Sequence[TimeShifts | Bounds]
     moved_jobs: int
     score: float | None
-    """None if it is discarded."""
+    """Only a bound while a solution is one. None if it is discarded."""
+
+    @property
+    def bounded(self) -> bool:
+        return any(isinstance(solution, Bounds) for solution in self.solutions)
 
     @property
     def discarded(self) -> str | None:
-        return next((solution.why_none for solution in self.solutions if solution.discards), None)
+        return next((each.why_none for each in self.time_shifts if each.discards), None)
+
+    @property
+    def time_shifts(self) -> list[TimeShifts]:
+        """Those of its parts that are solved."""
+        return [each for each in self.solutions if isinstance(each, TimeShifts)]
 
 
 class Cassini:
@@ -71,14 +80,16 @@ class Cassini:
         """
         _check_sizes(decision.candidates)
         rated = self._rated(state, decision.candidates)
-        chosen = min(range(len(rated)), key=lambda number: _order(rated[number], number))
+        chosen = self._best(rated)
         slotted = self._assign_slots(state, rated[chosen], started_ps)
         before = {name for _, slots in self._in_force.values() for name in slots}
         self._in_force = slotted
         slots = {name: slot for _, given in slotted.values() for name, slot in given.items()}
         return Choice(
             candidate=chosen,
-            candidates=tuple(CandidateScore(each.score, each.moved_jobs, each.discarded) for each in rated),
+            candidates=tuple(
+                CandidateScore(each.score, each.moved_jobs, each.discarded, each.bounded) for each in rated
+            ),
             links=tuple(self._link_scores(rated[0], rated[chosen], slots)),
             components=tuple(component for component, _ in slotted.values()),
             slots=slots,
@@ -91,13 +102,34 @@ class Cassini:
         layouts = [
             layout(self._placed(state, candidate, known), self._capacities_bps) for candidate in candidates
         ]
-        solutions = iter(self._solver.solve([part for each in layouts for part in each.parts]))
+        solutions = iter(self._solver.prepare([part for each in layouts for part in each.parts]))
         rated = []
         for candidate, each in zip(candidates, layouts, strict=True):
             of_parts = [next(solutions) for _ in each.parts]
             moved = sum(_moves(job, candidate) for job in state.jobs)
             rated.append(_RatedCandidate(each, of_parts, moved, self._score(each, of_parts)))
         return rated
+
+    def _best(self, rated: list[_RatedCandidate]) -> int:
+        """The number of the best candidate. Candidates are solved in place, but for those that cannot be the
+        best.
+        """
+        # Its score is the one that others are compared with.
+        rated[0] = self._with(rated[0], self._solver.solved)
+        while True:
+            best = min(range(len(rated)), key=lambda number: _order(rated[number], number))
+            # A bound that is the best may not be reached; a score that is the best exceeds all bounds.
+            if not rated[best].bounded:
+                return best
+            loose = any(isinstance(each, Bounds) and not each.tight for each in rated[best].solutions)
+            rated[best] = self._with(rated[best], self._solver.tighten if loose else self._solver.solved)
+
+    def _with(
+        self, rated: _RatedCandidate, solution: Callable[[Part], TimeShifts | Bounds]
+    ) -> _RatedCandidate:
+        """A candidate with another `solution` of each part."""
+        solutions = [solution(part) for part in rated.layout.parts]
+        return replace(rated, solutions=solutions, score=self._score(rated.layout, solutions))
 
     def _placed(
         self, state: State, candidate: Candidate, known: Mapping[tuple[str, Gpus, int], Member]
@@ -117,7 +149,7 @@ class Cassini:
             placed.append(self._members[key])
         return placed
 
-    def _score(self, shared: Layout, solutions: Sequence[TimeShifts]) -> float | None:
+    def _score(self, shared: Layout, solutions: Sequence[TimeShifts | Bounds]) -> float | None:
         """The aggregate score of all shared links; 1 if there are none, None for a discarded candidate."""
         if any(solution.discards for solution in solutions):
             return None
@@ -142,7 +174,7 @@ class Cassini:
         """The component and slots of each part, by key; unchanged parts keep theirs."""
         has_slot = {name: slot for _, slots in self._in_force.values() for name, slot in slots.items()}
         found: dict[object, tuple[Component, Mapping[str, Slot]]] = {}
-        for part, solution in zip(rated.layout.parts, rated.solutions, strict=True):
+        for part, solution in zip(rated.layout.parts, rated.time_shifts, strict=True):
             if part.key in self._in_force:
                 component, slots = self._in_force[part.key]
                 found[part.key] = replace(component, kept=True), slots
@@ -202,7 +234,7 @@ class Cassini:
         """The links on which jobs contend under the scheduler's own choice or under the chosen candidate."""
         before = {
             link: (_crossing(part, link), solution.expected[link])
-            for part, solution in zip(own.layout.parts, own.solutions, strict=True)
+            for part, solution in zip(own.layout.parts, own.time_shifts, strict=True)
             for link in part.links
         }
         after = {
@@ -211,7 +243,7 @@ class Cassini:
                 # Either all jobs of a part have slots or none has.
                 (solution.scores if part.names[0] in slots else solution.expected)[link],
             )
-            for part, solution in zip(chosen.layout.parts, chosen.solutions, strict=True)
+            for part, solution in zip(chosen.layout.parts, chosen.time_shifts, strict=True)
             for link in part.links
         }
         found = []

@@ -31,6 +31,8 @@ class CandidateScore:
     """The number of running jobs that it moves, grows or shrinks."""
     discarded: str | None
     """Why it was discarded; None if it was not."""
+    bounded: bool = False
+    """Whether `score` is only a bound, as it shows that another candidate is better."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,12 @@ class Choice:
         return {
             "chosen": self.candidate,
             "candidates": [
-                {"score": each.score, "moved_jobs": each.moved_jobs, "discarded": each.discarded}
+                {
+                    "score": each.score,
+                    "moved_jobs": each.moved_jobs,
+                    "discarded": each.discarded,
+                    "bounded": each.bounded,
+                }
                 for each in self.candidates
             ],
             "links": [

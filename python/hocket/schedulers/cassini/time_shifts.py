@@ -4,7 +4,8 @@ change from decision to decision are solved once.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from random import Random
 
 from hocket import _hocket
@@ -47,8 +48,7 @@ class Circle:
 class TimeShifts:
     """The time-shifts of a part, and its scores."""
 
-    expected: Mapping[int, float]
-    """By link, its mean score over all time-shifts."""
+    part: Part
     scores: Mapping[int, float]
     """By link, its score under the time-shifts of `circle`; equal to `expected` if there is no circle."""
     circle: Circle | None
@@ -56,11 +56,33 @@ class TimeShifts:
     """Why there is no circle; None if there is one."""
     discards: bool
     """Whether candidates with this part are discarded (Algorithm 2, line 15)."""
+    capacities_bps: Sequence[int] = field(repr=False)
+    """By link."""
 
     @property
     def score(self) -> float:
         """The mean over its links."""
         return sum(self.scores.values()) / len(self.scores)
+
+    @cached_property
+    def expected(self) -> Mapping[int, float]:
+        """By link, its mean score over all time-shifts."""
+        # Only of interest for the scheduler's own choice and the one that is taken.
+        return _expected(self.part, self.capacities_bps)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of a part before its loops are solved, which takes most of the time of a decision."""
+
+    scores: Mapping[int, float]
+    """By link, a score that no time-shifts exceed."""
+    ranking: "_hocket.PreparedRanking"
+    number: int
+    """The number of the part in `ranking`."""
+    tight: bool = False
+    """Whether these are the lowest bounds that each link by itself allows, which take longer to find."""
+    discards: bool = False
 
 
 class TimeShiftSolver:
@@ -71,22 +93,56 @@ class TimeShiftSolver:
         self._fabric = network.fabric
         self._capacities_bps = [rate_bps for _, rate_bps in network.links]
         self._seed = seed
-        self._known: dict[object, TimeShifts] = {}
+        self._known: dict[object, TimeShifts | Bounds] = {}
 
-    def solve(self, parts: Sequence[Part]) -> list[TimeShifts]:
-        """The time-shifts of each of `parts`. Only parts that were not in the latest call are solved.
+    def prepare(self, parts: Sequence[Part]) -> list[TimeShifts | Bounds]:
+        """The time-shifts of each of `parts`, or bounds if its links have to be solved together. Nothing is
+        solved again that was in the latest call.
 
         Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
         """
         # Candidates that differ in a few jobs have most parts in common, so each is solved once.
         distinct = {part.key: part for part in parts}
         new = [part for key, part in distinct.items() if key not in self._known]
-        solved = dict(zip([part.key for part in new], self._solved(new), strict=True))
-        self._known = {key: solved.get(key) or self._known[key] for key in distinct}
+        found = dict(zip([part.key for part in new], self._prepared(new), strict=True))
+        self._known = {key: found.get(key) or self._known[key] for key in distinct}
         return [self._known[part.key] for part in parts]
 
-    def _solved(self, parts: Sequence[Part]) -> list[TimeShifts]:
-        """The time-shifts of `parts`, found by one ranking in which each part is a candidate of its own."""
+    def tighten(self, part: Part) -> TimeShifts | Bounds:
+        """What is known of a part of the latest call of `prepare`, with tight bounds if it is not solved.
+
+        Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
+        """
+        known = self._known[part.key]
+        if isinstance(known, Bounds) and not known.tight:
+            scores = dict(known.ranking.tight_bounds(known.number))
+            known = self._known[part.key] = replace(known, scores=scores, tight=True)
+        return known
+
+    def solve(self, parts: Sequence[Part]) -> list[TimeShifts]:
+        """The time-shifts of each of `parts`.
+
+        Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
+        """
+        self.prepare(parts)
+        return [self.solved(part) for part in parts]
+
+    def solved(self, part: Part) -> TimeShifts:
+        """The time-shifts of a part of the latest call of `prepare`.
+
+        Raises `KeyboardInterrupt` if Ctrl-C interrupts the search.
+        """
+        known = self._known[part.key]
+        if isinstance(known, Bounds):
+            try:
+                known = self._time_shifts(part, known.ranking.place(known.number))
+            except ValueError as error:
+                known = self._without_circle(part, str(error), discards=True)
+            self._known[part.key] = known
+        return known
+
+    def _prepared(self, parts: Sequence[Part]) -> list[TimeShifts | Bounds]:
+        """What one ranking finds in which each of `parts` is a candidate of its own."""
         reasons = [self._misfit(part) for part in parts]
         fitting = [part for part, reason in zip(parts, reasons, strict=True) if reason is None]
         solutions = iter(self._ranked(fitting))
@@ -109,7 +165,7 @@ class TimeShiftSolver:
             return str(error)
         return None
 
-    def _ranked(self, parts: Sequence[Part]) -> list[TimeShifts]:
+    def _ranked(self, parts: Sequence[Part]) -> list[TimeShifts | Bounds]:
         if not parts:
             return []
         jobs: list[_hocket._RankJob] = [
@@ -127,7 +183,7 @@ class TimeShiftSolver:
             # Moved jobs only order candidates, and the order of parts has no meaning.
             candidates.append({"name": str(number), "crossings": crossings, "moved_jobs": 0})
             first += len(part.members)
-        ranked = _hocket.rank(
+        ranking = _hocket.PreparedRanking(
             self._fabric,
             jobs,
             candidates,
@@ -145,20 +201,19 @@ class TimeShiftSolver:
                 "tolerance": self._options.tolerance,
             },
         )
-        if ranked["interrupted"]:
-            raise KeyboardInterrupt
-        rows = {row["candidate"]: row for row in ranked["placements"]}
-        reasons = dict(ranked["discarded"])
-        return [
-            self._time_shifts(part, rows[number])
-            if number in rows
-            else self._without_circle(part, reasons[number], discards=True)
-            for number, part in enumerate(parts)
-        ]
+        found: list[TimeShifts | Bounds] = []
+        for number, (part, row) in enumerate(zip(parts, ranking.preliminary(), strict=True)):
+            if row["placement"] is not None:
+                found.append(self._time_shifts(part, row["placement"]))
+            elif row["bounds"] is not None:
+                found.append(Bounds(dict(row["bounds"]), ranking, number))
+            else:
+                found.append(self._without_circle(part, row["discarded"], discards=True))
+        return found
 
-    def _without_circle(self, part: Part, reason: str, *, discards: bool) -> TimeShifts:
-        expected = self._expected(part)
-        return TimeShifts(expected, expected, None, reason, discards)
+    def _without_circle(self, part: Part, reason: str | None, *, discards: bool) -> TimeShifts:
+        expected = _expected(part, self._capacities_bps)
+        return TimeShifts(part, expected, None, reason, discards, self._capacities_bps)
 
     def _time_shifts(self, part: Part, row: "_hocket._PlacementRow") -> TimeShifts:
         # A part is connected, so all its jobs are on one circle.
@@ -177,7 +232,7 @@ class TimeShiftSolver:
         if circle.origin == "loop-free":
             self._check(part, circle, numbers[0], row["links"])
         scores = {link["link"]: link["score"] for link in row["links"]}
-        return TimeShifts(self._expected(part), scores, circle, None, discards=False)
+        return TimeShifts(part, scores, circle, None, False, self._capacities_bps)
 
     def _check(self, part: Part, circle: Circle, first: int, links: "Sequence[_hocket._LinkRow]") -> None:
         """Theorem 1, for a part whose jobs are ranked from number `first` on."""
@@ -188,14 +243,14 @@ class TimeShiftSolver:
             found_ps = dict(zip(names, link["own_shifts_ps"], strict=True))
             check_relative_shifts(f"link {link['link']}", found_ps, shifts_ps, periods_ps)
 
-    def _expected(self, part: Part) -> dict[int, float]:
-        return {
-            link: expected_score(
-                self._capacities_bps[link],
-                [(part.members[place].profile, flows) for place, flows in crossing],
-            )
-            for link, crossing in part.links.items()
-        }
+
+def _expected(part: Part, capacities_bps: Sequence[int]) -> dict[int, float]:
+    return {
+        link: expected_score(
+            capacities_bps[link], [(part.members[place].profile, flows) for place, flows in crossing]
+        )
+        for link, crossing in part.links.items()
+    }
 
 
 def reference(part: Part, priorities: Sequence[int], seed: int) -> int:

@@ -7,7 +7,7 @@ from math import ceil
 from random import Random
 
 from hocket.errors import InputError
-from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.themis.auction import Bidder, hold_auction, rounded
 from hocket.schedulers.themis.candidates import EqualPlacements
 from hocket.schedulers.themis.fairness import Competition, FinishTime
@@ -31,6 +31,7 @@ class Themis:
         self._competition = Competition()
         self._auctioned_ps: dict[int, int] = {}
         self._regions: Regions | None = None
+        self._speedups: dict[str, dict[tuple[int, Span], float]] = {}
 
     def schedule(self, state: State, candidates: int) -> Decision:
         """The placement after an auction first, and up to `candidates` equally fair ones in total.
@@ -99,7 +100,14 @@ class Themis:
             most = min(most, max(job.job.requested, smallest))
         competing = self._competition.average(job.job.name) if self._options.competing_jobs else 1.0
         return Bidder(
-            FinishTime(job, state.now_ps, cluster_gpus, competing, self._options),
+            FinishTime(
+                job,
+                state.now_ps,
+                cluster_gpus,
+                competing,
+                self._options,
+                self._speedups.setdefault(job.job.name, {}),
+            ),
             regions,
             tuple(size for size in job.job.sizes if size <= most),
             tuple(gpu for gpu in job.gpus if gpu not in expired),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from hocket.schedulers.state import Span
 from hocket.schedulers.themis.regions import Offer
@@ -189,8 +190,8 @@ class _Search:
         tried = set()
         # Best fit: regions with many GPUs left stay open for bids that need many.
         enough = [region for region in bid.regions if self.left[region] >= bid.needed]
-        unclaimed = self.offer.unclaimed
-        for region in sorted(enough, key=lambda each: (unclaimed[each] < bid.needed, self.left[each], each)):
+        left, unclaimed, needed = self.left, self.offer.unclaimed, bid.needed
+        for _, _, region in sorted([(unclaimed[each] < needed, left[each], each) for each in enough]):
             demand = ((region, bid.needed),)
             if self._fits(demand) and (name := self._name(region)) not in tried:
                 tried.add(name)
@@ -230,12 +231,19 @@ def _bounds(tables: Sequence[Sequence[Bid]], last: _Row) -> list[_Row]:
     """
     rows = [last]
     for table in reversed(tables):
-        row = rows[-1].copy()
+        # Of several bids for as many GPUs, only the best matters here.
+        best: dict[int, float] = {}
         for bid in table:
-            if bid.needed < len(row):
-                with_bid = rows[-1][: len(row) - bid.needed] + bid.gain
-                np.maximum(row[bid.needed :], with_bid, out=row[bid.needed :])
-        rows.append(row)
+            if bid.needed < len(last):
+                best[bid.needed] = max(bid.gain, best.get(bid.needed, 0.0))
+        if not best:
+            rows.append(rows[-1])
+            continue
+        # By bid, the row of the later jobs with the GPUs that the bid leaves.
+        most = max(best)
+        shifted = sliding_window_view(np.concatenate([np.full(most, -np.inf), rows[-1]]), len(last))
+        with_bids = shifted[[most - needed for needed in best]] + np.array([*best.values()])[:, np.newaxis]
+        rows.append(np.maximum(rows[-1], with_bids.max(axis=0)))
     return rows[::-1]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hocket.schedulers.state import Gpus, Span
 from hocket.schedulers.themis.arbiter import AuctionResult, Bid, best_outcome, payments
-from hocket.schedulers.themis.fairness import FinishTime
+from hocket.schedulers.themis.fairness import FinishTime, depends_on_span
 from hocket.schedulers.themis.regions import Offer, Regions
 
 _WIDEST_FIRST = tuple(sorted(Span, reverse=True))
@@ -109,16 +109,23 @@ class Bidder:
 
     def _move(self, offer: Offer, without: float) -> list[Bid]:
         found = []
-        for workers in self.sizes:
-            needed = workers - len(self.held)
-            if not 0 < needed <= offer.total:
-                continue
+        held = len(self.held)
+        # A narrower span without a better ρ is no bid of its own.
+        matter = depends_on_span(self.estimate.state.job, self.estimate.options.slowdown)
+        spans_in_question = _WIDEST_FIRST if matter else _WIDEST_FIRST[:1]
+        places = [(span, offer.regions.at(span, self.held)) for span in spans_in_question]
+        spans = [(span, regions, offer.most_in(regions)) for span, regions in places]
+        # Sizes ascend.
+        sizes = self.sizes[bisect_right(self.sizes, held) : bisect_right(self.sizes, held + offer.total)]
+        for workers in sizes:
+            needed = workers - held
             best = without
             # A bid for a narrower span is worth listing only if its ρ is better.
-            for span in _WIDEST_FIRST:
+            for span, regions, most in spans:
+                if needed > most:
+                    continue
                 rho = self.estimate.rho(workers, span)
-                regions = offer.regions.at(span, self.held)
-                if rho < best and any(offer.counts[region] >= needed for region in regions):
+                if rho < best:
                     found.append(Bid(workers, needed, span, rho, math.log(without / rho), regions))
                     best = rho
         return found

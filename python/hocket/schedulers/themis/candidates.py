@@ -15,8 +15,10 @@ from hocket.schedulers.state import Gpus, Span
 from hocket.schedulers.themis.regions import Regions
 
 Placement = Mapping[str, Gpus]
-Shape = tuple[tuple[tuple[int, tuple[str, ...]], ...], ...]
-"""By rack and server, sorted so that their numbers do not matter: the number of GPUs, and their jobs."""
+RackShape = tuple[tuple[int, tuple[str, ...]], ...]
+"""By server of a rack, sorted so that their numbers do not matter: the number of GPUs, and their jobs."""
+Shape = tuple[RackShape, ...]
+"""By rack, sorted as well."""
 
 MOST_DEALS = 4
 """Hocket: the most exchanges between two jobs in a candidate; in the example of NSDI'24 §4.2, four workers
@@ -74,6 +76,7 @@ class EqualPlacements:
         # All other racks are the same in every candidate, so comparisons skip them.
         self.racks = sorted({regions.of(gpu)[1] for gpu in open_to_all})
         self._settled = self._settled_names()
+        self._settled_racks = {rack: self._rack_shape(rack, self._settled) for rack in self.racks}
 
     def sample(self, count: int, random: Random) -> list[Placement]:
         """Up to `count` placements, `own` first, no two of which differ only in the numbering of racks,
@@ -118,16 +121,25 @@ class EqualPlacements:
         return placement
 
     def _shape(self, placement: Placement) -> Shape:
-        server_of, gpus_of = self.regions.cluster.server_of, self.regions.cluster.gpus_of
-        inside = {server: list(names) for server, names in self._settled.items()}
+        server_of = self.regions.cluster.server_of
+        inside: dict[int, list[str]] = {}
         for mover in self.movers:
             for gpu in placement[mover.name]:
+                server = server_of[gpu]
+                if server in inside:
+                    inside[server].append(mover.name)
                 # In other racks, a job has only leased GPUs, which it keeps.
-                if server_of[gpu] in inside:
-                    inside[server_of[gpu]].append(mover.name)
-        whose = {server: (len(gpus_of[server]), tuple(sorted(names))) for server, names in inside.items()}
-        racks = ((whose[server] for server in self.regions.servers_in(rack)) for rack in self.racks)
-        return tuple(sorted(tuple(sorted(rack)) for rack in racks))
+                elif server in self._settled:
+                    inside[server] = [*self._settled[server], mover.name]
+        shapes, names = dict(self._settled_racks), self._settled | inside
+        for rack in {self.regions.around[server][1] for server in inside}:
+            shapes[rack] = self._rack_shape(rack, names)
+        return tuple(sorted(shapes.values()))
+
+    def _rack_shape(self, rack: int, names: Mapping[int, Sequence[str]]) -> RackShape:
+        gpus_of = self.regions.cluster.gpus_of
+        servers = self.regions.servers_in(rack)
+        return tuple(sorted((len(gpus_of[server]), tuple(sorted(names[server]))) for server in servers))
 
 
 def _mover(name: str, former: Gpus, gpus: Gpus, auctioned: set[int], widest: Span) -> Mover:
@@ -162,6 +174,16 @@ def _deal(
     return dealt
 
 
+def _shuffle(gpus: list[int], random: Random) -> None:
+    """`random.shuffle(gpus)`, with the same draws, in a third of the time."""
+    for last in range(len(gpus) - 1, 0, -1):
+        bits = (last + 1).bit_length()
+        place = random.getrandbits(bits)
+        while place > last:
+            place = random.getrandbits(bits)
+        gpus[last], gpus[place] = gpus[place], gpus[last]
+
+
 def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], random: Random) -> Sequence[int]:
     """The new GPUs of `mover` out of `gpus`, within a region of its widest span; empty if no region has
     enough.
@@ -169,16 +191,31 @@ def _draw(regions: Regions, mover: Mover, kept: Gpus, gpus: Sequence[int], rando
     Half of the draws scatter them over the region; the others fill its servers and racks one after another,
     starting with those in which the job has GPUs, as it then shares links with fewer others.
     """
+    if mover.fresh == 0:
+        return ()
+    server_of, rack_of = regions.cluster.server_of, regions.cluster.rack_of
     allowed = regions.at(mover.widest, kept)
-    counts = Counter(region for gpu in gpus for region in regions.of(gpu))
+    by_server = Counter(map(server_of.__getitem__, gpus))
+    counts: Counter[int] = Counter()
+    for server, count in by_server.items():
+        for region in regions.around[server]:
+            counts[region] += count
     places = [place for place, count in counts.items() if place in allowed and count >= mover.fresh]
-    if not places or mover.fresh == 0:
+    if not places:
         return ()
     place = random.choice(places)
-    within = [gpu for gpu in gpus if place in regions.of(gpu)]
-    random.shuffle(within)
+    within = list(gpus)
+    if place != regions.whole:
+        within = [gpu for gpu in gpus if place in regions.around[server_of[gpu]]]
+    _shuffle(within, random)
     if random.random() < 0.5:
-        turn = {region: random.random() for gpu in within for region in regions.of(gpu)}
-        turn |= {region: -1.0 for gpu in kept for region in regions.of(gpu)}
-        within.sort(key=lambda gpu: [turn[region] for region in reversed(regions.of(gpu))])
+        # A turn for each server and rack, and for the whole, which changes no order: the last one drawn.
+        servers = [server_of[gpu] for gpu in within]
+        draws = [random.random() for _ in range(3 * len(within))]
+        server_turns = dict(zip(servers, draws[::3], strict=True))
+        rack_turns = dict(zip((rack_of[server] for server in servers), draws[1::3], strict=True))
+        for gpu in kept:
+            server_turns[server_of[gpu]] = rack_turns[regions.cluster.rack(gpu)] = -1.0
+        turns = {server: (rack_turns[rack_of[server]], server_turns[server]) for server in set(servers)}
+        within.sort(key=lambda gpu: turns[server_of[gpu]])
     return within[: mover.fresh]

@@ -3,7 +3,7 @@ on its own share of it. Slowdowns by locality are here too; GPUs are allocated b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
@@ -30,6 +30,11 @@ WITHOUT_GPUS = 1_000
 """Factor on ρ for a job without GPUs: its T_sh is unbounded, but valuations 1 ÷ ρ need a number. Hocket:
 large enough that an auction serves as many jobs as it can before it gives any of them more, as is the
 convention of Nash welfare for valuations of zero (Caragiannis et al., EC'16)."""
+
+
+def depends_on_span(job: ClusterJob, slowdown: Literal["published", "profile"]) -> bool:
+    """Whether `speedup` differs between spans."""
+    return slowdown == "published" and job.definition.name in PUBLISHED_SLOWDOWN
 
 
 def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
@@ -82,6 +87,8 @@ class FinishTime:
     competing: float
     """N_avg, or 1 if T_id does not count it."""
     options: ThemisOptions
+    speedups: dict[tuple[int, Span], float] = field(default_factory=dict, repr=False, compare=False)
+    """Those of the job that were computed before, by number of workers and span; they never change."""
 
     def rho(self, workers: int, span: Span, in_place: bool = False) -> float:
         """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` means that the job need not restart.
@@ -89,12 +96,25 @@ class FinishTime:
         T_sh = now − arrival + serial time of the remaining work ÷ (G × S(G)) + restart cost. Without GPUs, ρ
         is `WITHOUT_GPUS` times that on the fewest GPUs that the job runs on, at the widest span.
         """
+        # An auction asks for the same values many times.
+        key = (workers, span, in_place)
+        if (known := self._rhos.get(key)) is None:
+            known = self._rhos[key] = self._rho(workers, span, in_place)
+        return known
+
+    @cached_property
+    def _rhos(self) -> dict[tuple[int, Span, bool], float]:
+        return {}
+
+    def _rho(self, workers: int, span: Span, in_place: bool) -> float:
         if workers == 0:
             return WITHOUT_GPUS * self.rho(self.state.job.sizes[0], Span.RACKS)
         # Hocket: without this cost, jobs that last minutes would restart for every GPU that becomes free.
         restarts = self.state.first_start_ps is not None and not in_place
         overhead_ps = self._elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
-        speed = speedup(self.state.job, workers, span, self.options.slowdown)
+        if (speed := self.speedups.get((workers, span))) is None:
+            speed = speedup(self.state.job, workers, span, self.options.slowdown)
+            self.speedups[workers, span] = speed
         return (overhead_ps + self._left_ps / speed) / self._ideal_ps
 
     def widest(self, workers: int, span: Span) -> Span:

@@ -80,8 +80,18 @@ class Offer:
         """By region: the number of GPUs on offer in it."""
         self.unclaimed = [0] * (regions.whole + 1)
         """By region: the number of them that no job may reclaim."""
+        self._most: dict[tuple[int, int], int] = {}
         self._gpus: list[set[int]] = [set() for _ in range(regions.servers)]
         self.add(gpus)
+
+    def most_in(self, regions: Sequence[int]) -> int:
+        """The most GPUs on offer in one of `regions`, which are consecutive; 0 without any."""
+        if len(regions) <= 1:
+            return self.counts[regions[0]] if regions else 0
+        key = regions[0], regions[-1]
+        if key not in self._most:
+            self._most[key] = max(self.counts[regions[0] : regions[-1] + 1])
+        return self._most[key]
 
     @property
     def total(self) -> int:
@@ -107,6 +117,7 @@ class Offer:
         self._count(gpus, -1)
 
     def _count(self, gpus: Gpus, sign: int) -> None:
+        self._most.clear()
         unclaimed = [gpu for gpu in gpus if gpu not in self.claimed]
         for counts, counted in ((self.counts, gpus), (self.unclaimed, unclaimed)):
             for server, number in Counter(map(self.regions.cluster.server_of.__getitem__, counted)).items():
