@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration as Wall, Instant};
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::Profile;
@@ -18,7 +19,7 @@ use crate::affinity::{AffinityGraph, AffinityJob, Component, Loop, Traversal, co
 use crate::error::CompatError;
 use crate::link_demand::Demand;
 use crate::problem::{JointLink, JointProblem};
-use crate::search::SolveOptions;
+use crate::search::{SharedTime, SolveOptions};
 use crate::solver::{Solution, solve_joint};
 
 pub mod cluster;
@@ -101,8 +102,8 @@ pub enum Aggregate {
 
 /// Options of a ranking.
 pub struct CassiniOptions<'a> {
-    /// How each link is solved. Only an answer that ran into the time limit may differ between
-    /// runs.
+    /// How each link is solved. All links together have the time limit, each the limit of steps.
+    /// Only an answer that ran into the time limit may differ between runs.
     pub solve: SolveOptions<'a>,
     /// How the scores of links become that of a candidate.
     pub aggregate: Aggregate,
@@ -288,7 +289,16 @@ pub fn rank(
         .par_iter()
         .map(|candidate| cluster.groups(candidate))
         .collect::<Result<Vec<Vec<Group>>, CassiniError>>()?;
-    let (problems, solved) = cluster.solve_all(&layouts);
+    // Loops that do not close are solved after the links, with the time that is left.
+    let time_limit = options.solve.time_limit;
+    let for_links = if options.loops == Loops::Solve { time_limit / 2 } else { time_limit };
+    let started = Instant::now();
+    let (problems, solved) = cluster.solve_all(&layouts, for_links);
+    let for_loops = SharedTime::new(
+        time_limit.saturating_sub(started.elapsed()),
+        candidates.len(),
+        rayon::current_num_threads(),
+    );
     // Algorithm 1 runs for every candidate instead of only the best, because it finds out which
     // loops close. Results are collected in the order of candidates, whichever thread finishes
     // first.
@@ -298,7 +308,7 @@ pub fn rank(
         .enumerate()
         .map(|(index, (groups, problems))| {
             let solved: Vec<_> = problems.iter().map(|problem| &solved[*problem]).collect();
-            cluster.place(index, groups, &solved)
+            cluster.place(index, groups, &solved, for_loops.next())
         })
         .collect();
     // An interrupted search returns its best shifts so far: a ranking of these would not be
@@ -435,11 +445,12 @@ impl Cluster<'_> {
         })
     }
 
-    /// Solves every different problem once. Returns, by candidate and group, the index of its
+    /// Solves every different problem once, all within `time_limit`. Returns, by candidate and group, the index of its
     /// problem, and by problem its solution.
     fn solve_all(
         &self,
         layouts: &[Vec<Group>],
+        time_limit: Wall,
     ) -> (Vec<Vec<usize>>, Vec<Result<Solved, CompatError>>) {
         let mut place: BTreeMap<Key, usize> = BTreeMap::new();
         let mut examples: Vec<&Group> = Vec::new();
@@ -451,10 +462,11 @@ impl Cluster<'_> {
         };
         let problems =
             layouts.iter().map(|groups| groups.iter().map(&mut index_of).collect()).collect();
-        (problems, examples.par_iter().map(|group| self.solve(group)).collect())
+        let time = SharedTime::new(time_limit, examples.len(), rayon::current_num_threads());
+        (problems, examples.par_iter().map(|group| self.solve(group, time.next())).collect())
     }
 
-    fn solve(&self, group: &Group) -> Result<Solved, CompatError> {
+    fn solve(&self, group: &Group, time_limit: Wall) -> Result<Solved, CompatError> {
         let order = group.key_order(&self.kinds);
         let mut places = vec![0; order.len()];
         for (place, position) in order.iter().enumerate() {
@@ -471,7 +483,7 @@ impl Cluster<'_> {
             gpu_groups: Vec::new(),
         };
         let Solution { time_shifts, proven_optimal, .. } =
-            solve_joint(&problem, &self.options.solve)?;
+            solve_joint(&problem, &SolveOptions { time_limit, ..self.options.solve })?;
         let shifts_ps: Vec<u64> = places.iter().map(|place| time_shifts[*place].as_ps()).collect();
         // Dominated variants, too, get the score that they have under these shifts.
         let score = |variant| self.score_under(&problem.jobs, &link(variant, 1), &shifts_ps);
@@ -479,7 +491,8 @@ impl Cluster<'_> {
         Ok(Solved { time_shifts, scores, proven_optimal })
     }
 
-    /// Candidate `index` with one time-shift per job, from the solutions of its groups.
+    /// Candidate `index` with one time-shift per job, from the solutions of its groups, and with all
+    /// loops that have to be solved within `time_limit`.
     ///
     /// # Errors
     /// If a group has no solution, or a loop does not close and is not to be solved.
@@ -488,6 +501,7 @@ impl Cluster<'_> {
         index: usize,
         groups: &[Group],
         solved: &[&Result<Solved, CompatError>],
+        time_limit: Wall,
     ) -> Result<Placement, DiscardReason> {
         let mut answers = Vec::with_capacity(groups.len());
         for (group, solved) in groups.iter().zip(solved) {
@@ -499,11 +513,13 @@ impl Cluster<'_> {
             .traverse(self.options.seed, self.options.closure_tolerance);
         let mut links = Vec::new();
         let mut components = Vec::new();
+        let open = subgraphs.iter().filter(|component| component.loops.iter().any(|l| !l.closes));
+        let time = SharedTime::new(time_limit, open.count(), 1);
         for component in &subgraphs {
             let (scores, origin) = if component.loops.is_empty() {
                 (self.solved_scores(component, groups, &answers), Origin::LoopFree)
             } else {
-                self.close(component, groups, &mut time_shifts)?
+                self.close(component, groups, &time, &mut time_shifts)?
             };
             components.push(self.summary(component, &scores, origin));
             links.extend(scores);
@@ -545,6 +561,7 @@ impl Cluster<'_> {
         &self,
         component: &Component,
         groups: &[Group],
+        time: &SharedTime,
         time_shifts: &mut [Option<Duration>],
     ) -> Result<(Vec<LinkScore>, Origin), DiscardReason> {
         let open = component.loops.iter().find(|each| !each.closes);
@@ -552,7 +569,7 @@ impl Cluster<'_> {
             (None, _) => Origin::ClosedLoops,
             (Some(open), Loops::Discard) => return Err(self.open_loop(open, groups)),
             (Some(_), Loops::Solve) => {
-                let solution = self.solve_together(component, groups)?;
+                let solution = self.solve_together(component, groups, time.next())?;
                 self.set_shifts(component, &solution.time_shifts, time_shifts);
                 let ClusterSolution { proven_optimal, bound, .. } = solution;
                 Origin::Joint { proven_optimal, bound }
@@ -597,6 +614,7 @@ impl Cluster<'_> {
         &self,
         component: &Component,
         groups: &[Group],
+        time_limit: Wall,
     ) -> Result<ClusterSolution, DiscardReason> {
         let place = |job: &usize| {
             component.jobs.binary_search(job).expect("a component has all jobs of its links")
@@ -611,7 +629,7 @@ impl Cluster<'_> {
         }
         let jobs = component.jobs.iter().map(|job| self.jobs[*job].profile.clone()).collect();
         let problem = JointProblem { jobs, links, gpu_groups: Vec::new() };
-        solve_cluster(&problem, &self.options.solve)
+        solve_cluster(&problem, &SolveOptions { time_limit, ..self.options.solve })
             .map_err(|error| self.unsolvable(&groups[component.links[0]], error))
     }
 
