@@ -310,7 +310,9 @@ def test_toml_json_and_tables_give_equal_answers(example: Path, tmp_path: Path) 
 
 
 def hard_plan(time_limit: str, precision_deg: float = 1) -> Tables:
-    """Twenty jobs with several phases each, whose optimum is not proven within a second."""
+    """Twenty jobs with several phases each, whose optimum is not proven within a second. Their mean demand is
+    87.7 Gbps, so it does not follow from the load.
+    """
     periods_ms = [360, 180, 120, 90, 72, 60] * 4
     jobs = [
         job(
@@ -321,7 +323,8 @@ def hard_plan(time_limit: str, precision_deg: float = 1) -> Tables:
         )
         for number, period_ms in enumerate(periods_ms[:20])
     ]
-    return shared_link(*jobs, compat={"time_limit": time_limit, "precision_deg": precision_deg})
+    compat = {"time_limit": time_limit, "precision_deg": precision_deg}
+    return shared_link(*jobs, link={"capacity": "88 Gbps"}, compat=compat)
 
 
 def test_at_the_time_limit_the_best_score_found_is_not_above_its_bound() -> None:
@@ -329,6 +332,28 @@ def test_at_the_time_limit_the_best_score_found_is_not_above_its_bound() -> None
     assert not answer.proven_optimal
     assert answer.score <= answer.bound <= 1
     assert answer.solve_s < 2
+
+
+def test_the_searches_for_all_candidates_share_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, limits_s = 100.0, []
+    solver = _hocket.solve_cluster
+
+    def slow(*arguments: Any) -> Any:
+        nonlocal now_s
+        now_s += 4
+        limits_s.append(arguments[-1]["time_limit_s"])
+        return solver(*arguments)
+
+    monkeypatch.setattr(_hocket, "solve_cluster", slow)
+    monkeypatch.setattr("hocket.compat.ranking.time.monotonic", lambda: now_s)
+    placement = {"a": ["s0a", "s1a"], "b": ["s0b", "s1b"]}
+    candidates = [{"name": name, "placement": placement} for name in ("one", "two")]
+    compat = {"time_limit": "10 s", "joint": True}
+    plan = ring_of_racks(2, half("a"), half("b"), candidates=candidates, compat=compat)
+    del plan["fabric"]["links"][-1]  # Two racks in a ring would have two cables with one name.
+    compatibility(plan)
+    # The first has half of the 10 s; the second has the 6 s that are left.
+    assert limits_s == [5, 6]
 
 
 def interrupting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

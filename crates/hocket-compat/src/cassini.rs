@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration as Wall, Instant};
 
 use hocket_des::{Duration, Rate};
 use hocket_scenario::{Phase, Profile};
@@ -20,7 +21,7 @@ use crate::error::CompatError;
 use crate::link_demand::Demand;
 use crate::perimeter::unified_perimeter;
 use crate::problem::{JointLink, JointProblem};
-use crate::search::SolveOptions;
+use crate::search::{SharedTime, SolveOptions};
 use crate::solver::{Solution, joint_bound, solve_joint};
 
 pub mod cluster;
@@ -103,8 +104,8 @@ pub enum Aggregate {
 
 /// Options of a ranking.
 pub struct CassiniOptions<'a> {
-    /// How each link is solved. Only an answer that ran into the time limit may differ between
-    /// runs.
+    /// How each link is solved. All links together have the time limit, each the limit of steps.
+    /// Only an answer that ran into the time limit may differ between runs.
     pub solve: SolveOptions<'a>,
     /// How the scores of links become that of a candidate.
     pub aggregate: Aggregate,
@@ -291,8 +292,15 @@ pub fn rank(
     candidates: &[Candidate],
     options: &CassiniOptions<'_>,
 ) -> Result<Ranking, CassiniError> {
-    Prepared::new(Cow::Borrowed(jobs), Cow::Borrowed(links), candidates, options)?
-        .rank(candidates, options)
+    // Loops that do not close are solved after the links, with the time that is left.
+    let started = Instant::now();
+    let time_limit = options.solve.time_limit;
+    let for_links = if options.loops == Loops::Solve { time_limit / 2 } else { time_limit };
+    let links_first = options.within(for_links);
+    let prepared =
+        Prepared::new(Cow::Borrowed(jobs), Cow::Borrowed(links), candidates, &links_first)?;
+    let left = time_limit.saturating_sub(started.elapsed());
+    prepared.rank(candidates, &options.within(left))
 }
 
 /// Candidates of which each link, or group of links with the same jobs, was solved by itself.
@@ -354,9 +362,14 @@ impl<'a> Prepared<'a> {
         // Algorithm 1 runs for every candidate instead of only the best, because it finds out which
         // loops close. Results are collected in the order of candidates, whichever thread finishes
         // first.
+        let time = SharedTime::new(
+            options.solve.time_limit,
+            candidates.len(),
+            rayon::current_num_threads(),
+        );
         let results: Vec<Result<Placement, DiscardReason>> = (0..candidates.len())
             .into_par_iter()
-            .map(|candidate| self.place(candidate, options))
+            .map(|candidate| self.place(candidate, &options.within(time.next())))
             .collect();
         if (options.solve.interrupted)() {
             return Err(CassiniError::Stopped);
@@ -380,7 +393,8 @@ impl<'a> Prepared<'a> {
         Ok(ranking)
     }
 
-    /// A candidate with one time-shift per job.
+    /// A candidate with one time-shift per job, and with all loops that have to be solved within the
+    /// time limit of `options`.
     ///
     /// # Errors
     /// Why it is discarded.
@@ -504,6 +518,13 @@ struct Solved {
     bounds: Vec<f64>,
 }
 
+impl CassiniOptions<'_> {
+    /// The same with another time limit.
+    fn within(&self, time_limit: Wall) -> Self {
+        Self { solve: SolveOptions { time_limit, ..self.solve }, ..*self }
+    }
+}
+
 struct Cluster<'a> {
     jobs: &'a [CassiniJob],
     links: &'a [CassiniLink],
@@ -597,10 +618,15 @@ impl Cluster<'_> {
         };
         let problems =
             layouts.iter().map(|groups| groups.iter().map(&mut index_of).collect()).collect();
-        (problems, examples.par_iter().map(|group| self.solve(group)).collect())
+        let time = SharedTime::new(
+            self.options.solve.time_limit,
+            examples.len(),
+            rayon::current_num_threads(),
+        );
+        (problems, examples.par_iter().map(|group| self.solve(group, time.next())).collect())
     }
 
-    fn solve(&self, group: &Group) -> Result<Solved, CompatError> {
+    fn solve(&self, group: &Group, time_limit: Wall) -> Result<Solved, CompatError> {
         let order = group.key_order(self.kinds);
         let mut places = vec![0; order.len()];
         for (place, position) in order.iter().enumerate() {
@@ -617,7 +643,7 @@ impl Cluster<'_> {
             gpu_groups: Vec::new(),
         };
         let Solution { time_shifts, proven_optimal, bound, precision_deg, .. } =
-            solve_joint(&problem, &self.options.solve)?;
+            solve_joint(&problem, &SolveOptions { time_limit, ..self.options.solve })?;
         let shifts_ps: Vec<u64> = places.iter().map(|place| time_shifts[*place].as_ps()).collect();
         // Dominated variants, too, get the score that they have under these shifts.
         let score = |variant| self.score_under(&problem.jobs, &link(variant, 1), &shifts_ps);
@@ -680,11 +706,13 @@ impl Cluster<'_> {
         let Traversal { mut time_shifts, components: subgraphs } = self.traverse(groups, answers);
         let mut links = Vec::new();
         let mut components = Vec::new();
+        let open = subgraphs.iter().filter(|component| !component.closes()).count();
+        let time = SharedTime::new(self.options.solve.time_limit, open, 1);
         for component in &subgraphs {
             let (scores, origin) = if component.loops.is_empty() {
                 (self.solved_scores(component, groups, answers), Origin::LoopFree)
             } else {
-                self.close(component, groups, &mut time_shifts)?
+                self.close(component, groups, &time, &mut time_shifts)?
             };
             components.push(self.summary(component, &scores, origin));
             links.extend(scores);
@@ -722,6 +750,7 @@ impl Cluster<'_> {
         &self,
         component: &Component,
         groups: &[Group],
+        time: &SharedTime,
         time_shifts: &mut [Option<Duration>],
     ) -> Result<(Vec<LinkScore>, Origin), DiscardReason> {
         let open = component.loops.iter().find(|each| !each.closes);
@@ -729,7 +758,7 @@ impl Cluster<'_> {
             (None, _) => Origin::ClosedLoops,
             (Some(open), Loops::Discard) => return Err(self.open_loop(open, groups)),
             (Some(_), Loops::Solve) => {
-                let solution = self.solve_together(component, groups)?;
+                let solution = self.solve_together(component, groups, time.next())?;
                 self.set_shifts(component, &solution.time_shifts, time_shifts);
                 let ClusterSolution { proven_optimal, bound, .. } = solution;
                 Origin::Joint { proven_optimal, bound }
@@ -774,6 +803,7 @@ impl Cluster<'_> {
         &self,
         component: &Component,
         groups: &[Group],
+        time_limit: Wall,
     ) -> Result<ClusterSolution, DiscardReason> {
         let place = |job: &usize| {
             component.jobs.binary_search(job).expect("a component has all jobs of its links")
@@ -788,7 +818,7 @@ impl Cluster<'_> {
         }
         let jobs = component.jobs.iter().map(|job| self.jobs[*job].profile.clone()).collect();
         let problem = JointProblem { jobs, links, gpu_groups: Vec::new() };
-        solve_cluster(&problem, &self.options.solve)
+        solve_cluster(&problem, &SolveOptions { time_limit, ..self.options.solve })
             .map_err(|error| self.unsolvable(&groups[component.links[0]], error))
     }
 

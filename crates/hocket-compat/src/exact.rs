@@ -35,6 +35,8 @@ struct Search<'a, 'b> {
     budget: &'a mut Budget<'b>,
     /// By job: the nearest earlier job with the same arcs and period.
     twins: Vec<Option<usize>>,
+    /// No shifts have a lower objective.
+    load: u128,
     best: u128,
     best_shifts: Vec<u64>,
 }
@@ -98,7 +100,7 @@ pub(crate) fn solve(
     centre(problem, &mut search.best_shifts);
     Ok(SearchOutcome {
         objective: search.best as f64,
-        bound: open.map_or(search.best, |open| open.min(search.best)) as f64,
+        bound: open.map_or(search.best, |open| open.max(search.load).min(search.best)) as f64,
         proven: open.is_none(),
         shifts: search.best_shifts,
     })
@@ -129,15 +131,13 @@ pub(crate) fn centred(problem: &Problem, shifts: &[u64], parts: u64) -> Vec<u64>
 /// Moves each job but the first to the middle of its equally good shifts while the
 /// others stay, so that drift to either side costs nothing for as long as possible.
 fn centre(problem: &Problem, shifts: &mut [u64]) {
-    for job in 1..problem.jobs() {
-        let mut others = Partial::empty(problem);
-        for (other, shift) in shifts.iter().enumerate() {
-            if other != job {
-                // Only the surplus matters here, not the objective.
-                others = others.with(problem, other, *shift, 0);
-            }
-        }
-        shifts[job] = middle_of_plateau(problem, &others, job, shifts[job]);
+    let placed = shifts.iter().enumerate();
+    let mut all = placed
+        .fold(Partial::empty(problem), |all, (job, shift)| all.with_job(problem, job, *shift));
+    for (job, shift) in shifts.iter_mut().enumerate().skip(1) {
+        let others = all.without(problem, job);
+        *shift = middle_of_plateau(problem, &others, job, *shift);
+        all = others.with_job(problem, job, *shift);
     }
 }
 
@@ -152,12 +152,16 @@ impl<'a, 'b> Search<'a, 'b> {
                 && problem.resources.iter().all(|resource| resource.arcs[a] == resource.arcs[b])
         };
         let twins = (0..jobs).map(|job| (0..job).rev().find(|e| same(*e, job))).collect();
-        Ok(Self { problem, budget, twins, best: u128::MAX, best_shifts: vec![0; jobs] })
+        let (load, best) = (problem.least_excess(), u128::MAX);
+        Ok(Self { problem, budget, twins, load, best, best_shifts: vec![0; jobs] })
     }
 
     /// Explores all placements of the unplaced jobs. `None` if all were explored or ruled out;
     /// otherwise a bound below which none of the unexplored ones lies.
     fn grow(&mut self, partial: &Partial) -> Option<u128> {
+        if self.best <= self.load {
+            return None;
+        }
         let mut remaining = partial.clone();
         let mut options = Vec::new();
         // A job's least growth never falls as others are placed, so its earlier value is a bound
@@ -247,7 +251,7 @@ impl<'a, 'b> Search<'a, 'b> {
     fn first_solutions(&mut self) {
         let jobs = self.problem.jobs();
         for first in 1..jobs.max(2) {
-            if first > 1 && self.budget.is_spent() {
+            if first > 1 && (self.budget.is_spent() || self.best <= self.load) {
                 break;
             }
             let order = (1..jobs).map(|i| 1 + (first - 1 + i - 1) % (jobs - 1));
@@ -258,6 +262,9 @@ impl<'a, 'b> Search<'a, 'b> {
             loop {
                 let before = partial.objective;
                 for job in order.clone() {
+                    if self.budget.is_spent() {
+                        break;
+                    }
                     let others = partial.without(self.problem, job);
                     partial = self.with_best(&others, job);
                 }
@@ -270,6 +277,9 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 
     fn with_best(&mut self, partial: &Partial, job: usize) -> Partial {
+        if self.budget.is_spent() {
+            return partial.with_job(self.problem, job, 0);
+        }
         let choices = self.choices(partial, job);
         let shift = choices.contacts.iter().min().map_or(0, |contact| contact.shift);
         partial.with(self.problem, job, shift, choices.least)
@@ -317,9 +327,12 @@ impl Partial {
 
     /// The first job alone, at 0.
     fn first_placed(problem: &Problem) -> Self {
-        let empty = Self::empty(problem);
-        let growth = Growth::new(problem, &empty.surplus, 0).at(0);
-        empty.with(problem, 0, 0, growth)
+        Self::empty(problem).with_job(problem, 0, 0)
+    }
+
+    /// A copy with `job` placed at `shift`.
+    fn with_job(&self, problem: &Problem, job: usize, shift: u64) -> Self {
+        self.with(problem, job, shift, Growth::new(problem, &self.surplus, job).at(shift))
     }
 
     /// A copy with `job` placed at `shift`, by which the objective grows by `growth`.
@@ -657,6 +670,24 @@ mod tests {
             let trees = solve(&problem, &mut Budget::new(&options)).unwrap();
             prop_assert!(trees.proven && ticks.proven);
             prop_assert!((trees.objective - ticks.objective).abs() < 0.5, "excess is whole here");
+            prop_assert!(problem.least_excess() as f64 <= trees.objective);
+        }
+
+        #[test]
+        fn a_job_that_is_added_and_removed_leaves_no_trace(
+            jobs in jobs(), shifts in prop::collection::vec(0u64..60, 6),
+        ) {
+            let link = LinkProblem { capacity: Rate::from_gbps(50), jobs, gpu_groups: Vec::new() };
+            let problem = link.build(false).unwrap();
+            let last = problem.jobs() - 1;
+            let at = |job: usize| shifts[job] % problem.periods[job];
+            let before =
+                (0..last).fold(Partial::empty(&problem), |all, job| all.with_job(&problem, job, at(job)));
+            let after = before.with_job(&problem, last, at(last)).without(&problem, last);
+            prop_assert_eq!(&before.shifts, &after.shifts);
+            prop_assert_eq!(before.objective, after.objective);
+            prop_assert_eq!(&before.surplus[0].positions, &after.surplus[0].positions);
+            prop_assert_eq!(&before.surplus[0].values, &after.surplus[0].values);
         }
     }
 }

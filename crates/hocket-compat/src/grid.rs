@@ -2,6 +2,9 @@
 //! into cells, such that every edge of every job at every rotation lies on a border between cells.
 //! Demand is therefore exact; only the rotations are discrete.
 
+mod climb;
+mod search;
+
 use num_integer::Integer;
 use num_traits::PrimInt;
 
@@ -26,6 +29,8 @@ struct GridJob<W> {
     /// Cells in one period of the job.
     fold: usize,
     bands: Vec<Band<W>>,
+    /// The objective if all demand of the job were excess.
+    demand: W,
 }
 
 /// All arcs of one height that a job has on one resource.
@@ -36,6 +41,9 @@ struct Band<W> {
     /// The first cell of each and the one after its last, within one period.
     arcs: Vec<(usize, usize)>,
 }
+
+/// Prices of free capacity are in units of 1 ÷ this.
+const WHOLE: u8 = 64;
 
 /// The most sectors. Every node of the search visits all their cells, so on finer circles the
 /// search over all shifts, which visits only edges, is the better choice.
@@ -68,12 +76,13 @@ pub(crate) fn solve(
     // The narrowest sufficient integers are the fastest: a vector register has four lanes of 32
     // bits or two of 64. Half of each range is left free, because prefix sums go twice around the
     // circle.
-    if cuts.worst < 1 << 30 {
-        Ok(Search::new(cuts.grid::<i32>(problem), budget).run(cuts.unit))
-    } else if cuts.worst < 1 << 62 {
-        Ok(Search::new(cuts.grid::<i64>(problem), budget).run(cuts.unit))
-    } else if cuts.worst < 1 << 126 {
-        Ok(Search::new(cuts.grid::<i128>(problem), budget).run(cuts.unit))
+    let worst = cuts.worst.checked_mul(u128::from(WHOLE)).ok_or(CompatError::Overflow)?;
+    if worst < 1 << 30 {
+        Ok(cuts.solve::<i32>(problem, budget))
+    } else if worst < 1 << 62 {
+        Ok(cuts.solve::<i64>(problem, budget))
+    } else if worst < 1 << 126 {
+        Ok(cuts.solve::<i128>(problem, budget))
     } else {
         Err(CompatError::Overflow)
     }
@@ -157,6 +166,24 @@ impl Cuts {
         })
     }
 
+    fn solve<W: Amount>(&self, problem: &Problem, budget: &mut Budget<'_>) -> SearchOutcome {
+        let (numerator, denominator) = self.unit;
+        // 0 is a bound too.
+        let load = problem.least_excess().checked_mul(denominator).unwrap_or(0).div_ceil(numerator);
+        let load = W::from(load).expect("it is below the worst sum");
+        let (found, open) = search::best(&self.grid::<W>(problem), load, budget);
+        let objective = |value: W| {
+            let units = value.to_f64().expect("integers have a nearest float");
+            units * numerator as f64 / denominator as f64
+        };
+        SearchOutcome {
+            objective: objective(found.objective),
+            bound: objective(open.map_or(found.objective, |open| open.min(found.objective))),
+            proven: open.is_none(),
+            shifts: found.rotation.iter().map(|rotation| *rotation as u64).collect(),
+        }
+    }
+
     fn grid<W: Amount>(&self, problem: &Problem) -> Grid<W> {
         let stride = self.offsets.len();
         let cells = stride * self.sectors as usize;
@@ -180,7 +207,13 @@ impl Cuts {
             .map(|resource| scale(u128::from(resource.capacity / self.height_unit)))
             .collect();
         let jobs = (0..problem.jobs()).map(|job| self.job(problem, job, scale)).collect();
-        Grid { cells, stride, capacities, weights, jobs }
+        let mut grid = Grid { cells, stride, capacities, weights, jobs };
+        for job in 0..problem.jobs() {
+            let mut demand = grid.zeros();
+            grid.add(&mut demand, job, 0);
+            grid.jobs[job].demand = grid.excess(&demand);
+        }
+        grid
     }
 
     fn job<W: Amount>(
@@ -201,7 +234,7 @@ impl Cuts {
                 }
             }
         }
-        GridJob { rotations, fold: rotations * self.offsets.len(), bands }
+        GridJob { rotations, fold: rotations * self.offsets.len(), bands, demand: W::zero() }
     }
 
     fn cell_of(&self, problem: &Problem, edge: u64) -> usize {
@@ -216,348 +249,122 @@ impl Cuts {
 }
 
 /// Integers wide enough for a grid's sums.
-trait Amount: PrimInt + std::fmt::Debug + Send + Sync {}
-impl<T: PrimInt + std::fmt::Debug + Send + Sync> Amount for T {}
+trait Amount: PrimInt + std::fmt::Debug {}
+impl<T: PrimInt + std::fmt::Debug> Amount for T {}
 
-/// The working memory of one depth of the search, allocated once.
-struct Level<W> {
-    /// Per resource and cell: demand of the placed jobs − capacity.
-    surplus: Vec<Vec<W>>,
-    /// By job and rotation: the growth of the objective if the job is placed there.
-    increments: Vec<Vec<W>>,
-    /// By job: the least of these.
-    minima: Vec<W>,
-}
+/// A value by resource and cell.
+type Cells<W> = Vec<Vec<W>>;
 
-struct Search<'a, 'b, W> {
-    grid: Grid<W>,
-    budget: &'a mut Budget<'b>,
-    levels: Vec<Level<W>>,
-    scratch: Vec<W>,
-    /// By job: the nearest earlier job with the same arcs; exchanging the two changes nothing.
-    twins: Vec<Option<usize>>,
-    rotation: Vec<Option<usize>>,
-    best: W,
-    best_rotation: Vec<usize>,
-}
-
-impl<'a, 'b, W: Amount> Search<'a, 'b, W> {
-    fn new(grid: Grid<W>, budget: &'a mut Budget<'b>) -> Self {
-        let jobs = grid.jobs.len();
-        let level = || Level {
-            surplus: grid.capacities.iter().map(|c| vec![W::zero() - *c; grid.cells]).collect(),
-            increments: grid.jobs.iter().map(|job| vec![W::zero(); job.rotations]).collect(),
-            minima: vec![W::zero(); jobs],
-        };
-        let levels = (0..=jobs).map(|_| level()).collect();
-        let twins = (0..jobs)
-            .map(|job| (0..job).rev().find(|earlier| grid.jobs[*earlier] == grid.jobs[job]))
-            .collect();
-        Self {
-            scratch: vec![W::zero(); 2 * grid.cells + 1],
-            grid,
-            budget,
-            levels,
-            twins,
-            rotation: vec![None; jobs],
-            best: W::max_value(),
-            best_rotation: vec![0; jobs],
-        }
+impl<W: Amount> Grid<W> {
+    fn zeros(&self) -> Cells<W> {
+        self.capacities.iter().map(|_| vec![W::zero(); self.cells]).collect()
     }
 
-    fn run(mut self, unit: (u128, u128)) -> SearchOutcome {
-        // Rotating all jobs together changes nothing, so one job can stay at 0: the one whose
-        // branching costs most.
-        let root = (0..self.grid.jobs.len())
-            .max_by_key(|job| (self.grid.jobs[*job].rotations, usize::MAX - job))
-            .expect("a problem has a job");
-        self.descend_greedily(root);
-        self.place(0, root, 0);
-        let mut rest: Vec<usize> = (0..self.grid.jobs.len()).filter(|job| *job != root).collect();
-        let base = self.first_level_excess();
-        let open = self.descend(1, base, &mut rest);
-        self.centre(root);
-        let objective = |value: W| {
-            let units = value.to_f64().expect("integers have a nearest float");
-            units * unit.0 as f64 / unit.1 as f64
-        };
-        SearchOutcome {
-            shifts: self.best_rotation.iter().map(|rotation| *rotation as u64).collect(),
-            objective: objective(self.best),
-            bound: objective(open.map_or(self.best, |open| open.min(self.best))),
-            proven: open.is_none(),
-        }
+    /// Working memory for [`Self::weigh`].
+    fn prefix(&self) -> Vec<W> {
+        vec![W::zero(); 2 * self.cells + 1]
     }
 
-    /// The objective of the jobs on level 1.
-    fn first_level_excess(&self) -> W {
-        let resources = self.levels[1].surplus.iter().zip(&self.grid.weights);
-        let cells = resources.flat_map(|(surplus, weights)| surplus.iter().zip(weights));
+    /// Demand − capacity without any job.
+    fn empty(&self) -> Cells<W> {
+        self.capacities.iter().map(|capacity| vec![W::zero() - *capacity; self.cells]).collect()
+    }
+
+    /// The objective of jobs that together have this demand − capacity.
+    fn excess(&self, surplus: &Cells<W>) -> W {
+        let cells = surplus.iter().zip(&self.weights).flat_map(|(s, w)| s.iter().zip(w));
         cells.fold(W::zero(), |sum, (surplus, weight)| sum + *weight * (*surplus).max(W::zero()))
     }
 
-    /// Writes level `depth` with `job` added at `rotation` to level `depth + 1`.
-    fn place(&mut self, depth: usize, job: usize, rotation: usize) {
-        let (from, to) = self.levels.split_at_mut(depth + 1);
-        for (to, from) in to[0].surplus.iter_mut().zip(&from[depth].surplus) {
-            to.copy_from_slice(from);
-        }
-        let spec = &self.grid.jobs[job];
-        add_arcs(&mut to[0].surplus, spec, rotation * self.grid.stride, self.grid.cells);
-        self.rotation[job] = Some(rotation);
+    fn add(&self, surplus: &mut Cells<W>, job: usize, rotation: usize) {
+        self.for_ranges(job, rotation, |resource, height, range| {
+            for cell in &mut surplus[resource][range] {
+                *cell = *cell + height;
+            }
+        });
     }
 
-    /// Calculates the growth of the objective for each rotation of `job` on top of level `depth`.
-    ///
-    /// The growth per cell depends only on an arc's height, so one prefix sum serves all rotations
-    /// of a band.
-    fn weigh(&mut self, depth: usize, job: usize) {
-        let Self { grid, levels, scratch, budget, .. } = self;
-        budget.spend(grid.cells);
-        let Level { surplus, increments, minima } = &mut levels[depth];
-        let GridJob { rotations, fold, bands } = &grid.jobs[job];
-        let growth = &mut increments[job];
-        growth.fill(W::zero());
+    fn remove(&self, surplus: &mut Cells<W>, job: usize, rotation: usize) {
+        self.for_ranges(job, rotation, |resource, height, range| {
+            for cell in &mut surplus[resource][range] {
+                *cell = *cell - height;
+            }
+        });
+    }
+
+    /// Calls `visit` with resource, height and cells of each arc of `job`, in all its rounds.
+    fn for_ranges(
+        &self,
+        job: usize,
+        rotation: usize,
+        mut visit: impl FnMut(usize, W, std::ops::Range<usize>),
+    ) {
+        let GridJob { fold, bands, .. } = &self.jobs[job];
         for Band { resource, height, arcs } in bands {
-            let (surplus, weights) = (&surplus[*resource], &grid.weights[*resource]);
-            prefix_growth(surplus, weights, *height, *fold, scratch);
             for &(start, end) in arcs {
-                for (rotation, growth) in growth.iter_mut().enumerate() {
-                    let turn = rotation * grid.stride;
-                    *growth = *growth + scratch[end + turn] - scratch[start + turn];
-                }
-            }
-        }
-        debug_assert_eq!(growth.len(), *rotations);
-        minima[job] = growth.iter().copied().min().expect("a job has a rotation");
-    }
-
-    /// Explores all placements of `rest` on top of level `depth`. `None` if all were explored or
-    /// ruled out; otherwise a bound below which none of the unexplored ones lies.
-    fn descend(&mut self, depth: usize, placed: W, rest: &mut Vec<usize>) -> Option<W> {
-        if rest.is_empty() {
-            if placed < self.best {
-                self.best = placed;
-                self.best_rotation =
-                    self.rotation.iter().map(|r| r.expect("all jobs are placed")).collect();
-            }
-            return None;
-        }
-        let mut bound = placed;
-        for &job in rest.iter() {
-            self.weigh(depth, job);
-            bound = bound + self.levels[depth].minima[job];
-        }
-        // Excess is convex in demand, so each job's growth on top of all others is at least its
-        // growth on top of the placed ones: the sum of the least growths is a lower bound.
-        if bound >= self.best {
-            return None;
-        }
-        if self.budget.exhausted() {
-            return Some(bound);
-        }
-        let (place, choices) = self.branch(depth, bound, rest);
-        let job = rest.swap_remove(place);
-        let slack = bound - placed - self.levels[depth].minima[job];
-        let mut open: Option<W> = None;
-        for (growth, rotation) in choices {
-            let below = placed + growth + slack;
-            // Choices ascend by growth, so what holds for this one holds for all that follow.
-            if below >= self.best {
-                break;
-            }
-            if open.is_some() || self.budget.is_spent() {
-                open = Some(open.map_or(below, |open| open.min(below)));
-                break;
-            }
-            self.place(depth, job, rotation);
-            open = self.descend(depth + 1, placed + growth, rest);
-            self.rotation[job] = None;
-        }
-        // Restores the order of `rest`, which decides ties in `branch`.
-        rest.push(job);
-        let last = rest.len() - 1;
-        rest.swap(place, last);
-        open
-    }
-
-    /// The place in `rest` of the job with the fewest rotations that can still beat the best, and
-    /// those rotations in ascending order of growth.
-    fn branch(&self, depth: usize, bound: W, rest: &[usize]) -> (usize, Vec<(W, usize)>) {
-        let Level { increments, minima, .. } = &self.levels[depth];
-        let viable = |job: usize| {
-            // The other jobs add at least `bound` − this job's minimum.
-            let allowed = self.best - bound + minima[job];
-            let range = self.twin_range(job);
-            increments[job]
-                .iter()
-                .enumerate()
-                .filter(move |(rotation, growth)| range.contains(rotation) && **growth < allowed)
-        };
-        let (place, job) = rest
-            .iter()
-            .copied()
-            .enumerate()
-            .min_by_key(|(_, job)| viable(*job).count())
-            .expect("some job is unplaced");
-        let mut choices: Vec<(W, usize)> = viable(job).map(|(r, growth)| (*growth, r)).collect();
-        choices.sort_unstable();
-        (place, choices)
-    }
-
-    /// The rotations of a job that need to be searched: among jobs with the same arcs, a later one
-    /// is never rotated less than an earlier one, since exchanging them changes nothing. The root,
-    /// at rotation 0, is the first of its kind.
-    fn twin_range(&self, job: usize) -> std::ops::RangeInclusive<usize> {
-        let later = (job + 1..self.twins.len()).find(|later| self.twins[*later] == Some(job));
-        let low = self.twins[job].and_then(|twin| self.rotation[twin]).unwrap_or(0);
-        let high = later.and_then(|twin| self.rotation[twin]).unwrap_or(usize::MAX);
-        low..=high
-    }
-
-    /// First solutions, which let the search prune from its first node on: jobs are placed one
-    /// after another at their best rotation, then rotated one by one while that helps, in several
-    /// orders.
-    fn descend_greedily(&mut self, root: usize) {
-        let jobs = self.grid.jobs.len();
-        for first in 0..jobs {
-            if first > 0 && self.budget.is_spent() {
-                break;
-            }
-            let order: Vec<usize> = std::iter::once(root)
-                .chain((0..jobs).map(|i| (first + i) % jobs).filter(|job| *job != root))
-                .collect();
-            let mut rotation: Vec<Option<usize>> = vec![None; jobs];
-            rotation[root] = Some(0);
-            let mut last = W::max_value();
-            for _ in 0..jobs + 2 {
-                let mut objective = last;
-                for &job in order.iter().filter(|job| **job != root) {
-                    rotation[job] = None;
-                    let (turn, value) = self.best_turn(&rotation, job);
-                    rotation[job] = Some(turn);
-                    objective = value;
-                }
-                if jobs == 1 {
-                    objective = self.overlay(&rotation);
-                }
-                if objective >= last {
-                    break;
-                }
-                last = objective;
-                if self.budget.is_spent() {
-                    break;
-                }
-            }
-            if last < self.best {
-                self.best = last;
-                self.best_rotation = rotation.iter().map(|r| r.expect("all are placed")).collect();
-            }
-        }
-    }
-
-    /// The first rotation at which `job` adds least to the jobs that have a rotation, and the
-    /// objective with it.
-    fn best_turn(&mut self, rotation: &[Option<usize>], job: usize) -> (usize, W) {
-        let base = self.overlay(rotation);
-        self.weigh(1, job);
-        let least = self.levels[1].minima[job];
-        let turn = self.levels[1].increments[job].iter().position(|growth| *growth == least);
-        (turn.expect("the least growth is one of them"), base + least)
-    }
-
-    /// Writes the jobs with these rotations to level 1 and returns their objective.
-    fn overlay(&mut self, rotation: &[Option<usize>]) -> W {
-        // Called only before and after `descend`, when level 1 is free.
-        let Self { grid, levels, .. } = self;
-        let (empty, level) = levels.split_at_mut(1);
-        for (to, from) in level[0].surplus.iter_mut().zip(&empty[0].surplus) {
-            to.copy_from_slice(from);
-        }
-        for (job, rotation) in rotation.iter().enumerate() {
-            if let Some(rotation) = rotation {
-                add_arcs(
-                    &mut level[0].surplus,
-                    &grid.jobs[job],
-                    rotation * grid.stride,
-                    grid.cells,
-                );
-            }
-        }
-        self.first_level_excess()
-    }
-
-    /// Moves each job but the root to the middle of its equally good rotations while the others
-    /// stay, so that drift to either side costs nothing for as long as possible.
-    fn centre(&mut self, root: usize) {
-        for job in (0..self.grid.jobs.len()).filter(|job| *job != root) {
-            let mut others: Vec<Option<usize>> =
-                self.best_rotation.iter().map(|rotation| Some(*rotation)).collect();
-            others[job] = None;
-            self.overlay(&others);
-            self.weigh(1, job);
-            let growth = &self.levels[1].increments[job];
-            self.best_rotation[job] = middle_of_plateau(growth, self.best_rotation[job]);
-        }
-    }
-}
-
-/// The middle of the run of equal values around `at`, on a circle; `at` if all are equal.
-fn middle_of_plateau<W: Amount>(values: &[W], at: usize) -> usize {
-    let n = values.len();
-    let reach =
-        |step: usize| (1..n).take_while(|i| values[(at + i * step) % n] == values[at]).count();
-    let (after, before) = (reach(1), reach(n - 1));
-    if after + 1 == n {
-        return at;
-    }
-    let first = at + n - before;
-    (first + (before + after) / 2) % n
-}
-
-fn add_arcs<W: Amount>(surplus: &mut [Vec<W>], job: &GridJob<W>, turn: usize, cells: usize) {
-    for Band { resource, height, arcs } in &job.bands {
-        for &(start, end) in arcs {
-            for round in 0..cells / job.fold {
-                let from = (start + turn) % job.fold + round * job.fold;
-                let to = from + (end - start);
-                for cell in &mut surplus[*resource][from..to.min(cells)] {
-                    *cell = *cell + *height;
-                }
-                if to > cells {
-                    for cell in &mut surplus[*resource][..to - cells] {
-                        *cell = *cell + *height;
+                for round in 0..self.cells / fold {
+                    let from = (start + rotation * self.stride) % fold + round * fold;
+                    let to = from + (end - start);
+                    visit(*resource, *height, from..to.min(self.cells));
+                    if to > self.cells {
+                        visit(*resource, *height, 0..to - self.cells);
                     }
                 }
             }
         }
     }
+
+    /// Calculates the worth of the free capacity that `job` uses at each of `rotations`, where
+    /// `worth` is that of one unit in each cell, and writes it to `used`, by rotation. If the worth
+    /// is [`Self::weights`], the job's demand minus this is the growth of the objective.
+    ///
+    /// What a job uses of a cell depends only on the height of its arc, so one prefix sum serves all
+    /// rotations of a band.
+    fn weigh(
+        &self,
+        surplus: &Cells<W>,
+        worth: &Cells<W>,
+        job: usize,
+        rotations: &[usize],
+        prefix: &mut [W],
+        used: &mut [W],
+    ) {
+        let GridJob { fold, bands, .. } = &self.jobs[job];
+        for rotation in rotations {
+            used[*rotation] = W::zero();
+        }
+        for Band { resource, height, arcs } in bands {
+            prefix_used(&surplus[*resource], &worth[*resource], *height, *fold, prefix);
+            for &(start, end) in arcs {
+                for rotation in rotations {
+                    let turn = rotation * self.stride;
+                    used[*rotation] = used[*rotation] + prefix[end + turn] - prefix[start + turn];
+                }
+            }
+        }
+    }
 }
 
-/// Prefix sums of the growth of excess if a demand of `height` is added to a cell and to its
+/// Prefix sums of the worth of the free capacity that a demand of `height` uses in a cell and its
 /// repetitions in the other periods; over two periods, so that an arc across the end of the first
 /// one is a single difference.
-fn prefix_growth<W: Amount>(
-    surplus: &[W],
-    weights: &[W],
-    height: W,
-    fold: usize,
-    prefix: &mut [W],
-) {
+fn prefix_used<W: Amount>(surplus: &[W], worth: &[W], height: W, fold: usize, prefix: &mut [W]) {
     let zero = W::zero();
     let folded = &mut prefix[1..=fold];
     folded.fill(zero);
-    for (surplus, weights) in surplus.chunks_exact(fold).zip(weights.chunks_exact(fold)) {
-        for ((sum, s), w) in folded.iter_mut().zip(surplus).zip(weights) {
-            *sum = *sum + *w * ((*s + height).max(zero) - (*s).max(zero));
+    for (surplus, worth) in surplus.chunks_exact(fold).zip(worth.chunks_exact(fold)) {
+        for ((sum, s), w) in folded.iter_mut().zip(surplus).zip(worth) {
+            *sum = *sum + *w * (zero - (*s).min(zero)).min(height);
         }
     }
     prefix[0] = zero;
-    for cell in 1..=fold {
-        prefix[cell] = prefix[cell] + prefix[cell - 1];
+    let mut sum = zero;
+    for value in &mut prefix[1..=fold] {
+        sum = sum + *value;
+        *value = sum;
     }
-    let turn = prefix[fold];
-    for cell in 1..=fold {
-        prefix[fold + cell] = turn + prefix[cell];
+    let (first, second) = prefix.split_at_mut(fold + 1);
+    for (value, before) in second.iter_mut().zip(&first[1..]) {
+        *value = sum + *before;
     }
 }

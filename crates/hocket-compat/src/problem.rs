@@ -197,6 +197,22 @@ impl Problem {
         self.perimeter / self.periods[job]
     }
 
+    /// An objective below which no shifts lie: each resource gets its whole demand, and has room for
+    /// no more than its capacity.
+    pub(crate) fn least_excess(&self) -> u128 {
+        let excess = |resource: &Resource| {
+            let demand_of = |(job, arcs): (usize, &Vec<Arc>)| {
+                let once: u128 =
+                    arcs.iter().map(|a| u128::from(a.end - a.start) * u128::from(a.height)).sum();
+                once * u128::from(self.rounds(job))
+            };
+            let demand: u128 = resource.arcs.iter().enumerate().map(demand_of).sum();
+            let room = u128::from(resource.capacity) * u128::from(self.perimeter);
+            resource.weight * demand.saturating_sub(room)
+        };
+        self.resources.iter().map(excess).sum()
+    }
+
     pub(crate) fn score(&self, objective: f64) -> f64 {
         1.0 - objective / self.scale as f64
     }

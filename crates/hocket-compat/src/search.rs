@@ -1,5 +1,6 @@
 //! Options, budget and outcome of a search, shared by both solvers and by the cluster-wide climb.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// The shifts among which the optimum is sought.
@@ -40,8 +41,14 @@ pub(crate) struct Budget<'a> {
     steps_left: u64,
     interrupted: &'a (dyn Fn() -> bool + Sync),
     pub(crate) nodes: u64,
+    since_check: u64,
     spent: bool,
 }
+
+/// The steps after which the clock is read and `interrupted` is called, or 256 nodes: about a tenth
+/// of a millisecond. `interrupted` may wait for the lock of Python's interpreter, which costs more
+/// than a small node.
+const WORK_BETWEEN_CHECKS: u64 = 1 << 16;
 
 /// The result of a search, with shifts in the units of its solver: ticks or sectors.
 pub(crate) struct SearchOutcome {
@@ -53,6 +60,30 @@ pub(crate) struct SearchOutcome {
     pub(crate) bound: f64,
     /// Whether the objective is proven to be the minimum.
     pub(crate) proven: bool,
+}
+
+/// A time limit that several searches share: each gets an equal part of what the earlier ones left.
+pub(crate) struct SharedTime {
+    deadline: Option<Instant>,
+    searches_left: AtomicUsize,
+    at_once: usize,
+}
+
+impl SharedTime {
+    /// For `searches` searches, of which `at_once` run in parallel.
+    pub(crate) fn new(time_limit: std::time::Duration, searches: usize, at_once: usize) -> Self {
+        let deadline = Instant::now().checked_add(time_limit);
+        Self { deadline, searches_left: AtomicUsize::new(searches), at_once }
+    }
+
+    /// The time limit of the next search.
+    pub(crate) fn next(&self) -> std::time::Duration {
+        let Some(deadline) = self.deadline else { return std::time::Duration::MAX };
+        // Only this counter is shared, so the order of other memory does not matter.
+        let left = self.searches_left.fetch_sub(1, Ordering::Relaxed);
+        let share = self.at_once.min(left) as f64 / left as f64;
+        deadline.saturating_duration_since(Instant::now()).mul_f64(share)
+    }
 }
 
 impl Default for SolveOptions<'_> {
@@ -77,6 +108,7 @@ impl<'a> Budget<'a> {
             steps_left: options.step_limit,
             interrupted: options.interrupted,
             nodes: 0,
+            since_check: 0,
             spent: false,
         }
     }
@@ -84,9 +116,10 @@ impl<'a> Budget<'a> {
     pub(crate) fn spend(&mut self, steps: usize) {
         self.steps_left = self.steps_left.saturating_sub(steps as u64);
         self.spent |= self.steps_left == 0;
+        self.work(steps as u64);
     }
 
-    /// Whether the search must end, without reading the clock.
+    /// Whether the search must end, as of the last work.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent
     }
@@ -94,12 +127,34 @@ impl<'a> Budget<'a> {
     /// Counts a node; returns whether the search must end.
     pub(crate) fn exhausted(&mut self) -> bool {
         self.nodes += 1;
-        // `interrupted` may wait for the lock of Python's interpreter, which costs more than a
-        // small node.
-        if !self.spent && self.nodes.is_multiple_of(256) {
+        self.work(WORK_BETWEEN_CHECKS / 256);
+        self.spent
+    }
+
+    fn work(&mut self, amount: u64) {
+        self.since_check += amount;
+        if !self.spent && self.since_check >= WORK_BETWEEN_CHECKS {
+            self.since_check = 0;
             self.spent = self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
                 || (self.interrupted)();
         }
-        self.spent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn searches_share_a_time_limit_and_none_is_no_limit() {
+        let time = SharedTime::new(Duration::from_secs(60), 6, 2);
+        let shares: Vec<Duration> = (0..6).map(|_| time.next()).collect();
+        assert!(shares[0] <= Duration::from_secs(20), "two at once, so each has a third");
+        // None of them took any time, so the last two could have all that is left.
+        assert!(shares[5] <= Duration::from_secs(60) && shares[5] >= shares[0]);
+        let unlimited = SharedTime::new(Duration::MAX, 2, 1);
+        assert_eq!((unlimited.next(), unlimited.next()), (Duration::MAX, Duration::MAX));
     }
 }

@@ -122,12 +122,16 @@ fn one_shift_per_job_serves_several_links() {
     }
 }
 
+/// Ten jobs with a mean demand of 78.6 Gbps on a link of 80: neither load nor shapes decide.
+fn ten_jobs_on_a_full_link() -> LinkProblem {
+    let job =
+        |i: u64| profile(360, &[up(0, 31 + 7 * i, 11 + 3 * i), up(150 + 3 * i, 40 + i, 30 - i)]);
+    LinkProblem { capacity: Rate::from_gbps(80), ..link((0..10).map(job).collect()) }
+}
+
 #[test]
 fn without_time_the_best_found_comes_with_a_bound() {
-    let jobs: Vec<Profile> = (0..10u64)
-        .map(|i| profile(360, &[up(0, 31 + 7 * i, 11 + 3 * i), up(150 + 3 * i, 40 + i, 30 - i)]))
-        .collect();
-    let link = link(jobs);
+    let link = ten_jobs_on_a_full_link();
     for method in [Method::Precision { degrees: 1.0 }, Method::Exact] {
         let time_limit = std::time::Duration::from_millis(50);
         let options = SolveOptions { method, time_limit, ..SolveOptions::default() };
@@ -140,10 +144,7 @@ fn without_time_the_best_found_comes_with_a_bound() {
 
 #[test]
 fn a_limit_of_steps_ends_a_search_at_the_same_answer_every_time() {
-    let jobs: Vec<Profile> = (0..10u64)
-        .map(|i| profile(360, &[up(0, 31 + 7 * i, 11 + 3 * i), up(150 + 3 * i, 40 + i, 30 - i)]))
-        .collect();
-    let link = link(jobs);
+    let link = ten_jobs_on_a_full_link();
     for method in [Method::Precision { degrees: 1.0 }, Method::Exact] {
         let limited = |step_limit| {
             solve(&link, &SolveOptions { method, step_limit, ..SolveOptions::default() }).unwrap()
@@ -194,6 +195,16 @@ fn more_jobs_than_a_search_over_all_shifts_takes_are_searched_in_steps() {
     let jobs = (0..65u64).map(|i| profile(367, &[up(0, 10 + i, 1)])).collect();
     let solution = solve(&link(jobs), &exactly()).unwrap();
     assert_eq!(solution.precision_deg, 5.0);
+}
+
+#[test]
+fn thousands_of_jobs_end_at_the_limit_of_steps_with_the_bound_of_their_load() {
+    let jobs = (0..2_000u64).map(|i| profile(360, &[up(0, 100 + i % 97, 1 + i % 7)])).collect();
+    let link = LinkProblem { capacity: Rate::from_gbps(4_000), ..link(jobs) };
+    let options = SolveOptions { step_limit: 1_000_000, ..SolveOptions::default() };
+    let solution = solve(&link, &options).unwrap();
+    assert!(solution.score <= solution.bound && solution.bound <= 1.0, "{solution:?}");
+    assert!((rescored(&link, &solution) - solution.score).abs() < 1e-9);
 }
 
 #[test]

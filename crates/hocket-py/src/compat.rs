@@ -337,7 +337,6 @@ impl PyPreparedRanking {
         let prepared =
             py.detach(|| PreparedFitted::new(&jobs, links, candidates, tolerance, &ranking));
         let prepared = interrupt.or_value_error(prepared)?;
-        drop(ranking);
         Ok(Self { prepared, search, options })
     }
 

@@ -2,7 +2,8 @@
 jobs that share a link or a GPU on one circle.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hocket import _hocket
@@ -79,16 +80,17 @@ def _on_link(
     options = [plan.profiles_of(job) for job in plan.jobs]
     choices = [0] * len(options)
     interrupted = False
+    chooses = any(len(profiles) > 1 for profiles in options)
+    shares = _sharing_time(search, 2 if chooses else 1)
     # Batch sizes are chosen first. The shifts then come from `solve_link`, so that they are the same as if
     # the plan gave these sizes alone.
-    if any(len(profiles) > 1 for profiles in options):
+    if chooses:
         everyone = [(capacity_bps, [(number, 1) for number in range(len(options))])]
         plain_options = [[native_profile(each) for each in profiles] for profiles in options]
-        chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, search)
+        chosen = _hocket.solve_cluster(everyone, plain_options, groups, plan.compat.tolerance, next(shares))
         choices, interrupted = chosen["profiles"], chosen["interrupted"]
-    if interrupted:
-        # After Ctrl-C, no more time is spent on the second search.
-        search = {**search, "time_limit_s": 0.0}
+    # After Ctrl-C, no more time is spent on the second search.
+    search = {**search, "time_limit_s": 0.0} if interrupted else next(shares)
     given = [profiles[choice] for profiles, choice in zip(options, choices, strict=True)]
     fitted = _hocket.commensurate([each.period_ps for each in given], plan.compat.tolerance)
     profiles = [native_profile(each) for each in on_circle(given, fitted["periods_ps"])]
@@ -118,8 +120,9 @@ def _by_affinity_graph(
     """NSDI'24 Algorithms 1 and 2 over the candidates. Raises `InputError` if all are discarded."""
     solutions: dict[str, PlacementSolution] = {}
     discarded: dict[str, str] = {}
-    for batch in _batches(plan, demands):
-        ranked, reasons = _ranked(plan, network, batch, search)
+    batches = _batches(plan, demands)
+    for batch, limited in zip(batches, _sharing_time(search, len(batches)), strict=True):
+        ranked, reasons = _ranked(plan, network, batch, limited)
         solutions.update(ranked)
         discarded.update(reasons)
     if not solutions:
@@ -128,7 +131,16 @@ def _by_affinity_graph(
     return RankedPlacements(_best_first(plan, solutions), discarded)
 
 
-def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str, Demand]]:
+def _sharing_time(search: "_hocket._Search", searches: int) -> Iterator["_hocket._Search"]:
+    """`search` for each of `searches` searches, which share its time limit: each gets an equal part of the
+    time that the earlier ones left.
+    """
+    deadline_s = time.monotonic() + search["time_limit_s"]
+    for left in range(searches, 0, -1):
+        yield {**search, "time_limit_s": max(0.0, deadline_s - time.monotonic()) / left}
+
+
+def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Sequence[Mapping[str, Demand]]:
     """The candidates in groups that can be ranked together, as the jobs have the same profiles in each group.
 
     The demand of a training job depends on its placement, so with one, each candidate is ranked alone. The
@@ -139,7 +151,7 @@ def _batches(plan: Plan, demands: Mapping[str, Demand]) -> Iterable[Mapping[str,
     alike: dict[tuple[tuple[WorkloadProfile, ...], ...], dict[str, Demand]] = {}
     for name, demand in demands.items():
         alike.setdefault(demand.profiles, {})[name] = demand
-    return alike.values()
+    return list(alike.values())
 
 
 def _ranked(
@@ -274,8 +286,9 @@ def _jointly(
     After Ctrl-C, only the candidates solved by then are ranked.
     """
     solutions: dict[str, PlacementSolution] = {}
-    for name, demand in demands.items():
-        solutions[name] = _placed_jointly(plan, network, demand, groups, search)
+    shares = _sharing_time(search, len(demands))
+    for (name, demand), limited in zip(demands.items(), shares, strict=True):
+        solutions[name] = _placed_jointly(plan, network, demand, groups, limited)
         if solutions[name].interrupted:
             break
     # A candidate that was not solved might be better than each of these, so all count as interrupted.

@@ -26,7 +26,8 @@ class Compat(Table):
     time_limit_ps: PositiveDurationPs = default(
         parse_duration("10 s"), "Hocket: short enough to wait for an answer", "time_limit"
     )
-    """Time after which the search returns the best shifts found so far, with their bound."""
+    """Time that all searches for an answer have together. A search that it ends returns the best shifts
+    found so far, with their bound."""
     tolerance: Annotated[Number, Field(ge=0, le=0.5)] = default(
         0.01, "Hocket: measured iteration times vary by about 1%"
     )

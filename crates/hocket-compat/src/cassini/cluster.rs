@@ -8,6 +8,7 @@
 //! which finds good shifts in large parts of a cluster, does not.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use hocket_des::{Duration, Rate, stream};
 use hocket_scenario::Profile;
@@ -20,7 +21,7 @@ use crate::error::CompatError;
 use crate::link_demand::Demand;
 use crate::perimeter::unified_perimeter;
 use crate::problem::{JointLink, JointProblem};
-use crate::search::{Budget, SolveOptions};
+use crate::search::{Budget, SharedTime, SolveOptions};
 use crate::solver::{Solution, solve_joint};
 
 /// Up to this number of jobs, the optimum is searched for and usually proven. The search grows
@@ -124,6 +125,8 @@ pub fn solve_cluster(
         Err(CompatError::Incommensurate { .. }) => None,
         Err(error) => return Err(error),
     };
+    // A climb that follows a search has the time that is left.
+    let started = Instant::now();
     if perimeter.is_some() && problem.jobs.len() <= PROVABLE_JOBS {
         match solve_joint(&problem, options) {
             // A sum over many links of unlike capacities may overflow where the sums of single
@@ -133,8 +136,10 @@ pub fn solve_cluster(
             // A search that a limit ended may be worse than a climb.
             Ok(solution) => {
                 let searched = ascent.with_scores_of_shifts(solution, perimeter);
+                let time_limit = options.time_limit.saturating_sub(started.elapsed());
+                let options = SolveOptions { time_limit, ..*options };
                 let climbed = (!searched.proven_optimal)
-                    .then(|| ascent.climb(&problem, perimeter, options))
+                    .then(|| ascent.climb(&problem, perimeter, &options))
                     .and_then(Result::ok)
                     .filter(|climbed| climbed.score > searched.score);
                 return Ok(climbed.unwrap_or(searched));
@@ -145,8 +150,8 @@ pub fn solve_cluster(
 }
 
 /// The combination of batch sizes with the best score, and shifts for it; among equals (to 1e-9),
-/// the one that is first in lexicographic order. The options' limits apply to each combination
-/// separately.
+/// the one that is first in lexicographic order. All combinations together have the options' limit
+/// of time, each has that of steps.
 ///
 /// # Errors
 /// If a job has no profile, or there are more than [`MAX_COMBINATIONS`]; otherwise as
@@ -173,13 +178,15 @@ pub fn choose_batch_sizes(
     bounded.sort_by_key(|(bound, _)| std::cmp::Reverse(*bound));
     let mut best: Option<SolvedCombination> = None;
     let mut solved = 0;
+    let time = SharedTime::new(options.time_limit, bounded.len(), 1);
     for (bound, profiles) in bounded {
+        let options = SolveOptions { time_limit: time.next(), ..*options };
         // A bound equal to the best score still matters if the combination is first in order.
         if best.as_ref().is_some_and(|best| best.beats(bound, &profiles)) {
             continue;
         }
         solved += 1;
-        match problem.with(&profiles).and_then(|joint| solve_cluster(&joint, options)) {
+        match problem.with(&profiles).and_then(|joint| solve_cluster(&joint, &options)) {
             Err(error) => failure = failure.or(Some(error)),
             Ok(solution) => {
                 let score = in_billionths(solution.score);
