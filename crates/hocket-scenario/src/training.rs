@@ -1,5 +1,7 @@
 //! A training job given by its operations: its workload, the hosts of its ranks, and the algorithms of its collectives.
 
+mod folded;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Bytes, Duration, Rate};
@@ -8,6 +10,8 @@ use thiserror::Error;
 use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 use crate::workload::{Operation, OperationKind, Workload};
 use crate::{Fabric, JobFlow, JobId, NodeId, PathChoice, Transport};
+
+pub use folded::Folded;
 
 /// The parts of a training job. Each rank has its own host, which is its GPU.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +178,11 @@ impl Training {
     pub fn collective(&self, group: u32, kind: CollectiveKind, bytes: Bytes) -> (u32, &Collective) {
         let number = self.collectives[group as usize][&(kind, bytes)];
         (number, &self.table[number as usize])
+    }
+
+    /// The numbers of a group's collectives, each once.
+    pub fn collectives_of(&self, group: u32) -> impl Iterator<Item = u32> {
+        self.collectives[group as usize].values().copied()
     }
 
     /// All distinct collectives of the job, by number.

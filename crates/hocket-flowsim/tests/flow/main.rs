@@ -5,5 +5,6 @@ mod common;
 mod policies;
 mod properties;
 mod runs;
+mod symmetry;
 mod training;
 mod two_jobs;
