@@ -188,6 +188,6 @@ def test_rows_that_are_not_recorded_are_named_with_the_key_that_records_them(
     many = Run(run.tables, {**run.manifest, "not_recorded": {"operations": 33_865}})
     print_run("a plan", many, Path("out"))
     expected = (
-        "33,865,728 operations of each iteration not recorded; set run.record_operations = 1 to record them"
+        "33,865 operations of each iteration not recorded; set run.record_operations = 1 to record them"
     )
     assert expected in capsys.readouterr().out.splitlines()
