@@ -15,6 +15,9 @@ use crate::error::FlowError;
 /// Loads are counted in fractions of a flow of this denominator, fine enough for headers and acknowledgements.
 pub(crate) const UNIT: u64 = 1 << 12;
 
+/// By link: the number of messages that cross it.
+pub(crate) type Messages = Rc<[(usize, u64)]>;
+
 /// The messages of a step, or of several steps that repeat it, as those of a ring do. All of them have one rate.
 pub(crate) struct StepPlan {
     /// Loads in units of 1/[`UNIT`] flow: data with headers in one direction, acknowledgements in the other.
@@ -24,7 +27,7 @@ pub(crate) struct StepPlan {
     /// The number of steps that the plan covers.
     pub(crate) steps: u32,
     /// The number of messages that cross each link, over all these steps.
-    pub(crate) messages: Rc<[(usize, u64)]>,
+    pub(crate) messages: Messages,
     /// The time from the end of sending until the receivers have noticed and added the last bytes, minus what other chunks
     /// hide.
     pub(crate) latency: Duration,
@@ -366,7 +369,7 @@ impl Scratch {
 
     // The loads and the numbers of messages over `steps` steps, after which all are 0 again. A network with training jobs has
     // all links of the fabric, so their ids are their indices.
-    fn take(&mut self, steps: u32) -> (Rc<[Load]>, Rc<[(usize, u64)]>) {
+    fn take(&mut self, steps: u32) -> (Rc<[Load]>, Messages) {
         self.touched.sort_unstable();
         self.touched.dedup();
         let loads = self.touched.iter().map(|&link| Load { link, flows: self.loads[link] });

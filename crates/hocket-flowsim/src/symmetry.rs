@@ -14,8 +14,7 @@
 //!
 //! Links that can never be full, whatever is sent at the same time, determine no rate and are left out of all this.
 
-use std::collections::HashMap;
-use std::rc::Rc;
+use std::collections::{HashMap, HashSet};
 
 use hocket_scenario::workload::OperationKind;
 use hocket_scenario::{Fabric, Folded, JobId, NodeKind, Scenario, Share, Training};
@@ -23,11 +22,14 @@ use hocket_scenario::{Fabric, Folded, JobId, NodeKind, Scenario, Share, Training
 use crate::allocation::Load;
 use crate::engine::FlowOptions;
 use crate::error::FlowError;
-use crate::plan::{Planner, StepPlan, messages_of_step};
+use crate::plan::{Messages, Planner, StepPlan, messages_of_step};
 use crate::training::{PlanKey, Plans};
 
-// Classes that hold fewer ranks than this on average are not worth a run of their own.
+// If classes have fewer ranks than this on average, all ranks are computed.
 const LEAST_FOLD: usize = 2;
+
+// The largest number of loads on links between switches, summed over messages, for which symmetry is looked for: a gigabyte.
+const MOST_LOADS: usize = 1 << 26;
 
 /// What a run needs besides its scenario.
 pub(crate) struct Prepared<'a> {
@@ -46,11 +48,16 @@ pub(crate) fn prepare<'a>(
     let jobs: Vec<(JobId, &Training)> =
         jobs.filter_map(|(job, id)| Some((id, job.training()?))).collect();
     let mut planner = Planner::new(scenario);
-    if !is_possible(scenario, options) {
+    let unfolded = |planner| {
         let plans = jobs.iter().map(|_| Plans::default()).collect();
-        return Ok((jobs.iter().map(|_| None).collect(), Prepared { planner, plans }));
+        (jobs.iter().map(|_| None).collect(), Prepared { planner, plans })
+    };
+    if !is_possible(scenario, options) {
+        return Ok(unfolded(planner));
     }
-    let traffic = Traffic::new(&jobs, &mut planner, scenario.fabric())?;
+    let Some(traffic) = Traffic::new(&jobs, &mut planner, scenario.fabric())? else {
+        return Ok(unfolded(planner));
+    };
     let classes = Classes::refined(&traffic, &jobs, scenario.fabric());
     let folded: Option<Vec<Folded>> =
         classes.are_worth_it(&jobs).then(|| classes.folded(&traffic, &jobs)).flatten();
@@ -67,10 +74,8 @@ pub(crate) fn prepare<'a>(
 // Whether ranks can behave alike, and the only effect of a stream on others is its rate.
 fn is_possible(scenario: &Scenario, options: &FlowOptions) -> bool {
     let jobs = scenario.jobs();
-    let policy = |job| {
-        let index: JobId = job;
-        (scenario.queue(index), scenario.jobs()[index.index()].share.weight().raw())
-    };
+    let policy =
+        |job: JobId| (scenario.queue(job), scenario.jobs()[job.index()].share.weight().raw());
     let mut policies = scenario.job_ids().map(policy);
     let first = policies.next();
     options.fold_symmetry
@@ -111,11 +116,12 @@ struct Crossing {
 }
 
 impl Traffic {
+    // `None` if it is too much to look for symmetry.
     fn new(
         jobs: &[(JobId, &Training)],
         planner: &mut Planner<'_>,
         fabric: &Fabric,
-    ) -> Result<Self, FlowError> {
+    ) -> Result<Option<Self>, FlowError> {
         let between_switches: Vec<bool> = fabric
             .links()
             .iter()
@@ -124,7 +130,7 @@ impl Traffic {
                 ends.iter().all(|end| fabric.nodes()[end.index()].kind == NodeKind::Switch)
             })
             .collect();
-        let (mut streams, mut crossings) = (Vec::new(), Vec::new());
+        let (mut streams, mut crossings, mut count) = (Vec::new(), Vec::new(), 0);
         for (number, &(id, training)) in jobs.iter().enumerate() {
             let mut add =
                 |planner: &mut Planner<'_>, key, plan: StepPlan, ends: Vec<([u32; 2], u64)>| {
@@ -135,7 +141,8 @@ impl Traffic {
                         let loads =
                             found.loads.into_iter().filter(|&(link, _)| between_switches[link]);
                         let loads: Vec<_> = loads.collect();
-                        if !loads.is_empty() {
+                        count += loads.len();
+                        if !loads.is_empty() && count <= MOST_LOADS {
                             crossings.push(Crossing { ends: found.ends, stream, loads });
                         }
                     }
@@ -158,16 +165,15 @@ impl Traffic {
             }
             let sends = sends(training);
             for from in 0..workload.ranks().len() as u32 {
-                let mut known = Vec::new();
+                let mut known = HashSet::new();
                 for &(communicator, peer, bytes) in
                     &sends[workload.ranks()[from as usize].program as usize]
                 {
                     let to = workload.groups()[workload.group(from, communicator) as usize]
                         [peer as usize];
-                    if known.contains(&(to, bytes)) {
+                    if !known.insert((to, bytes)) {
                         continue;
                     }
-                    known.push((to, bytes));
                     let plan = planner.message((training, id), [from, to], bytes)?;
                     add(
                         planner,
@@ -178,12 +184,15 @@ impl Traffic {
                 }
             }
         }
+        if count > MOST_LOADS {
+            return Ok(None);
+        }
         let can_fill = links_that_can_fill(&streams, &mut crossings, fabric);
         for stream in &mut streams {
             let loads = stream.plan.loads.iter().copied();
             stream.loads = loads.filter(|load| can_fill[load.link]).collect();
         }
-        Ok(Self { streams, can_fill })
+        Ok(Some(Self { streams, can_fill }))
     }
 
     fn into_plans(self, jobs: usize) -> Vec<Plans> {
@@ -399,7 +408,7 @@ impl Classes {
                 .map(|(class, flows)| {
                     let total = flows * members.len() as u64;
                     let links = links[class as usize] as u64;
-                    assert!(total % links == 0, "links of a class have the same load");
+                    assert!(total.is_multiple_of(links), "links of a class have the same load");
                     Load { link: first_links[class as usize], flows: total / links }
                 })
                 .collect();
@@ -415,7 +424,7 @@ impl Classes {
             }
             crossed.sort_unstable();
             crossed.dedup();
-            let messages: Rc<[(usize, u64)]> = crossed
+            let messages: Messages = crossed
                 .into_iter()
                 .map(|link| (link, std::mem::take(&mut messages[link])))
                 .collect();
@@ -510,10 +519,15 @@ impl Colours {
         }
         for (job, (_, training)) in jobs.iter().enumerate() {
             let workload = training.workload();
-            let groups = self.groups[job].iter_mut().zip(workload.groups()).zip(&on_groups[job]);
-            for ((colour, members), on_group) in groups {
-                let members = members.iter().map(|&rank| mixed(self.ranks[job][rank as usize], 7));
-                *colour = joined(joined(*colour, *on_group), members.fold(0, Colour::wrapping_add));
+            // Members with the group at different positions of their lists use it differently.
+            for (rank, colour) in workload.ranks().iter().zip(&self.ranks[job]) {
+                for (place, &group) in (7..).zip(&rank.communicators) {
+                    let on_group = &mut on_groups[job][group as usize];
+                    *on_group = on_group.wrapping_add(mixed(*colour, place));
+                }
+            }
+            for (colour, on_group) in self.groups[job].iter_mut().zip(&on_groups[job]) {
+                *colour = joined(*colour, *on_group);
             }
             let next = workload.ranks().iter().zip(&self.ranks[job]).zip(&on_ranks[job]);
             let next = next.map(|((rank, colour), on_rank)| {

@@ -57,12 +57,15 @@ impl Workload {
             count = count_of(&ranks) + count_of(&groups);
             let classes = Classes { ranks: &ranks, groups: &groups };
             let alike = Alike { workload: self, classes: &classes, exchanges: exchanges.clone() };
-            let next = self.groups.iter().zip(&groups).map(|(members, class)| {
-                let mut members: Vec<u32> =
-                    members.iter().map(|&rank| ranks[rank as usize]).collect();
-                members.sort_unstable();
-                (*class, members)
-            });
+            // By group: the classes of its members, each with the group's position in their lists of communicators.
+            let mut members = vec![Vec::new(); self.groups.len()];
+            for (rank, class) in self.ranks.iter().zip(&ranks) {
+                for (place, &group) in rank.communicators.iter().enumerate() {
+                    members[group as usize].push((*class, place));
+                }
+            }
+            members.iter_mut().for_each(|members| members.sort_unstable());
+            let next = groups.iter().copied().zip(members);
             let next = numbered(next);
             let next_ranks = self.rank_ids().map(|rank| {
                 let groups: Vec<u32> = alike.groups_of(rank).collect();
