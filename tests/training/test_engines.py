@@ -77,5 +77,6 @@ def test_one_slow_rank_of_a_language_model_is_not_computed_with_others() -> None
     (job,) = plan.jobs
     slow = plan.replace(jobs=[job.replace(stragglers=[{"rank": 70, "slowdown": 1.5}])])
     computed = simulate(slow).tables["ranks"].filter(pl.col("rank") // 64 == 1)["compute_s"]
-    assert computed.max() == pytest.approx(1.5 * computed.min())
-    assert (computed > computed.min()).sum() == 1
+    *others, slowest = computed.sort().to_list()
+    assert len(set(others)) == 1
+    assert slowest == pytest.approx(1.5 * others[0])
