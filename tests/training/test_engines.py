@@ -9,6 +9,7 @@ import pytest
 
 from hocket import load_plan, parse_plan, simulate
 from hocket.engines.workload import workload_of
+from hocket.plan import Straggler
 from hocket.training.catalogue import ENTRIES
 from hocket.workloads import profile
 
@@ -75,7 +76,7 @@ def test_the_ranks_of_a_stage_of_a_language_model_do_the_same_and_are_computed_o
 def test_one_slow_rank_of_a_language_model_is_not_computed_with_others() -> None:
     plan = load_plan(EXAMPLES / "llm_1024.toml")
     (job,) = plan.jobs
-    slow = plan.replace(jobs=[job.replace(stragglers=[{"rank": 70, "slowdown": 1.5}])])
+    slow = plan.replace(jobs=[job.replace(stragglers=[Straggler(rank=70, slowdown=1.5)])])
     computed = simulate(slow).tables["ranks"].filter(pl.col("rank") // 64 == 1)["compute_s"]
     *others, slowest = computed.sort().to_list()
     assert len(set(others)) == 1
