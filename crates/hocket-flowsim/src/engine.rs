@@ -115,7 +115,7 @@ pub struct FlowOutcome {
 /// ever, or a collective is faster than the links of its ranks.
 pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, FlowError> {
     check_transfers(scenario)?;
-    let (folded, prepared) = prepare(scenario, options)?;
+    let (folded, prepared) = prepare(scenario, options.folds())?;
     let mut engine = Engine::new(scenario, options, &folded, prepared)?;
     let end = engine.run(None)?;
     let utilisation = engine.take_samples();
@@ -133,12 +133,20 @@ pub fn run_observed(
     observer: &mut dyn Observer,
 ) -> Result<FlowEnd, FlowError> {
     check_transfers(scenario)?;
-    let (folded, prepared) = prepare(scenario, options)?;
+    let (folded, prepared) = prepare(scenario, options.folds())?;
     let mut engine = Engine::new(scenario, options, &folded, prepared)?;
     let end = engine.run(Some(observer))?;
     engine.hand_over(observer);
     hand_on(engine.records.last_tables(scenario), observer);
     Ok(end)
+}
+
+impl FlowOptions {
+    // Whether symmetry is looked for. Samples are by link, and lost goodput depends on what is demanded of links, also of those
+    // that are not full.
+    fn folds(&self) -> bool {
+        self.fold_symmetry && self.sample_every.is_none() && self.goodput.is_lossless()
+    }
 }
 
 impl Default for FlowOptions {

@@ -20,7 +20,6 @@ use hocket_scenario::workload::OperationKind;
 use hocket_scenario::{Fabric, Folded, JobId, NodeKind, Scenario, Share, Training};
 
 use crate::allocation::Load;
-use crate::engine::FlowOptions;
 use crate::error::FlowError;
 use crate::plan::{Messages, Planner, StepPlan, messages_of_step};
 use crate::training::{PlanKey, Plans};
@@ -39,11 +38,11 @@ pub(crate) struct Prepared<'a> {
 }
 
 /// Looks for symmetry among the training jobs of a scenario. The result has one element for each of them: the job of one rank
-/// of each class, or `None` if all ranks must be computed.
-pub(crate) fn prepare<'a>(
-    scenario: &'a Scenario,
-    options: &FlowOptions,
-) -> Result<(Vec<Option<Folded>>, Prepared<'a>), FlowError> {
+/// of each class, or `None` if all ranks must be computed: without symmetry, or if it is not `wanted`.
+pub(crate) fn prepare(
+    scenario: &Scenario,
+    wanted: bool,
+) -> Result<(Vec<Option<Folded>>, Prepared<'_>), FlowError> {
     let jobs = scenario.jobs().iter().zip(scenario.job_ids());
     let jobs: Vec<(JobId, &Training)> =
         jobs.filter_map(|(job, id)| Some((id, job.training()?))).collect();
@@ -52,7 +51,7 @@ pub(crate) fn prepare<'a>(
         let plans = jobs.iter().map(|_| Plans::default()).collect();
         (jobs.iter().map(|_| None).collect(), Prepared { planner, plans })
     };
-    if !is_possible(scenario, options) {
+    if !(wanted && is_possible(scenario)) {
         return Ok(unfolded(planner));
     }
     let Some(traffic) = Traffic::new(&jobs, &mut planner, scenario.fabric())? else {
@@ -72,18 +71,13 @@ pub(crate) fn prepare<'a>(
 }
 
 // Whether ranks can behave alike, and the only effect of a stream on others is its rate.
-fn is_possible(scenario: &Scenario, options: &FlowOptions) -> bool {
+fn is_possible(scenario: &Scenario) -> bool {
     let jobs = scenario.jobs();
     let policy =
         |job: JobId| (scenario.queue(job), scenario.jobs()[job.index()].share.weight().raw());
     let mut policies = scenario.job_ids().map(policy);
     let first = policies.next();
-    options.fold_symmetry
-        // Samples are by link.
-        && options.sample_every.is_none()
-        // Lost goodput depends on what is demanded of links, also of those that are not full.
-        && options.goodput.is_lossless()
-        && jobs.iter().all(|job| job.training().is_some() && job.jitter == 0.0)
+    jobs.iter().all(|job| job.training().is_some() && job.jitter == 0.0)
         && jobs.iter().all(|job| !matches!(job.share, Share::Adaptive(_)))
         // How often a policy decided is counted by stream.
         && policies.all(|policy| Some(policy) == first)

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use hocket_des::{Bytes, Duration, Stream, Time, stream};
 
 use crate::closed_loop::{TooLong, later, spread};
-use crate::training::{Folded, Training};
+use crate::training::Training;
+use crate::training::folded::Folded;
 use crate::workload::{Channel, OperationKind, Workload};
 use crate::{CollectiveRow, Job, JobId, OperationRow, RankRow, Records, Scenario};
 

@@ -30,5 +30,6 @@ pub use tables::{
     AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow,
     PhaseRow, RankRow, RateRow, Records, RowsMark, Table, TableGroup, Tables,
 };
-pub use training::{Folded, Framing, System, Training, TrainingError, TrainingSpec};
+pub use training::folded::Folded;
+pub use training::{Framing, System, Training, TrainingError, TrainingSpec};
 pub use transport::{JobFlow, PathChoice, Transfer, Transport, WindowRule};

@@ -1,6 +1,6 @@
 //! A training job given by its operations: its workload, the hosts of its ranks, and the algorithms of its collectives.
 
-mod folded;
+pub mod folded;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,6 @@ use thiserror::Error;
 use crate::collective::{Algorithm, Collective, CollectiveError, CollectiveKind, Level};
 use crate::workload::{Operation, OperationKind, Workload};
 use crate::{Fabric, JobFlow, JobId, NodeId, PathChoice, Transport};
-
-pub use folded::Folded;
 
 /// The parts of a training job. Each rank has its own host, which is its GPU.
 #[derive(Clone, Debug, PartialEq)]
