@@ -59,6 +59,7 @@ docs: $(BIN)/.docs
 bench: $(BIN)/.built
 	cargo bench --workspace
 	$(BIN)/python benches/schedulers.py
+	$(BIN)/python benches/language_model.py
 	$(BIN)/python benches/profile.py
 	$(BIN)/python benches/agent.py
 	$(BIN)/python benches/service.py

@@ -222,6 +222,7 @@ def _training_run(
         "run_s": 0.5,
         "peak_rss_mb": 100.0,
         "ignored": [],
+        "not_recorded": {},
         "counts": {"events": 1000},
         "plan": plan,
     }

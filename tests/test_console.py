@@ -179,3 +179,15 @@ def test_periodic_jobs_have_a_table_of_their_own(
     lines = printed(Run({**run.tables, "jobs": both}, run.manifest), capsys)
     assert ["vgg19", "2", "5.00", "5.00", "5.00", "2.00", "0.00", "0"] in lines
     assert ["dlrm", "4", "2", "5.000", "5.000", "5.000", "3.000", "2.000", "40.0", "0.000"] in lines
+
+
+def test_rows_that_are_not_recorded_are_named_with_the_key_that_records_them(
+    training_run: TrainingRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = training_run()
+    many = Run(run.tables, {**run.manifest, "not_recorded": {"operations": 33_865}})
+    print_run("a plan", many, Path("out"))
+    expected = (
+        "33,865 operations of each iteration not recorded; set run.record_operations = 1 to record them"
+    )
+    assert expected in capsys.readouterr().out.splitlines()

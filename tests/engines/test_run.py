@@ -338,3 +338,22 @@ def test_the_manifest_says_how_many_jobs_share_a_queue() -> None:
     plan = {"link": {"capacity": "50 Gbps", "priority_queues": 2}, "run": {"iterations": 1}, "jobs": jobs}
     # Priorities 1, 2 and 3 share the last queue.
     assert simulate(plan).manifest["jobs_per_queue"] == [1, 3]
+
+
+def test_operations_of_large_iterations_are_recorded_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recorded(ranks: int, **run: object) -> tuple[int, dict[str, int]]:
+        clos = {"racks": 1, "servers_per_rack": ranks, "gpus_per_server": 1, "spines": 0}
+        training = {"collective": "all-reduce", "bytes": "1 MB"}
+        found = simulate(
+            {"fabric": {"clos": clos}, "run": run, "jobs": [{"name": "a", "training": training}]}
+        )
+        return found.tables["operations"].height, found.manifest["not_recorded"]
+
+    # One operation for each rank.
+    monkeypatch.setattr("hocket.engines.specs.MOST_OPERATIONS", 4)
+    assert recorded(4) == (4, {})
+    assert recorded(5) == (0, {"operations": 5})
+    assert recorded(5, engine="packet") == (0, {"operations": 5})
+    assert recorded(5, record_operations=1) == (5, {})
+    assert recorded(5, record_operations=0) == (0, {})
+    assert recorded(5, perfetto=True) == (5, {})

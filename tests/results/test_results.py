@@ -109,6 +109,7 @@ def test_the_manifest_describes_the_run_with_all_defaults_and_their_sources(run:
     assert set(manifest) == {
         "hocket_version",
         "ignored",
+        "not_recorded",
         "jobs_per_queue",
         "engine",
         "plan_sha256",

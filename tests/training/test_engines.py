@@ -1,15 +1,19 @@
 """The catalogue on the flow engine: it agrees with the oracle, and with the periods of the papers."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from hocket import parse_plan, simulate
+from hocket import load_plan, parse_plan, simulate
 from hocket.engines.workload import workload_of
+from hocket.plan import Straggler
 from hocket.training.catalogue import ENTRIES
 from hocket.workloads import profile
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 MEASURED = [entry for entry in ENTRIES.values() if entry.measured is not None]
 
 
@@ -57,3 +61,23 @@ def test_a_measured_job_alone_takes_the_period_of_the_papers_tables(entry: Any) 
 def test_the_all_reduces_of_hoti22_leave_nothing_but_compute_on_a_network_that_takes_no_time() -> None:
     found = simulate(alone({"model": "DLRM (HOTI'22)"}, 16, "1000 Tbps", "0 ns")).tables["iterations"]
     assert found["communication_s"][0] < 1e-3 * found["compute_s"][0]
+
+
+def test_the_ranks_of_a_stage_of_a_language_model_do_the_same_and_are_computed_once() -> None:
+    run = simulate(load_plan(EXAMPLES / "llm_1024.toml"))
+    stages = run.tables["ranks"].group_by(pl.col("rank") // 64).agg(pl.col("end_s", "exposed_s").n_unique())
+    assert stages.height == 16
+    assert stages.select(pl.col("end_s", "exposed_s").max()).row(0) == (1, 1)
+    # Two million operations, each with an event or more, if all 64 ranks of each stage were computed.
+    assert run.manifest["counts"]["events"] < 500_000
+    assert run.manifest["not_recorded"] == {"operations": 2_116_864}
+
+
+def test_one_slow_rank_of_a_language_model_is_not_computed_with_others() -> None:
+    plan = load_plan(EXAMPLES / "llm_1024.toml")
+    (job,) = plan.jobs
+    slow = plan.replace(jobs=[job.replace(stragglers=[Straggler(rank=70, slowdown=1.5)])])
+    computed = simulate(slow).tables["ranks"].filter(pl.col("rank") // 64 == 1)["compute_s"]
+    *others, slowest = computed.sort().to_list()
+    assert len(set(others)) == 1
+    assert slowest == pytest.approx(1.5 * others[0])

@@ -9,8 +9,8 @@ use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Next};
 use hocket_scenario::observer::{BATCH, hand_on};
 use hocket_scenario::{
-    Crossing, Job, JobId, LinkId, LinkRow, Observer, Progress, Records, Scenario, Table, Tables,
-    Work,
+    Crossing, Folded, Job, JobId, LinkId, LinkRow, Observer, Progress, Records, Scenario, Table,
+    Tables, Work,
 };
 
 use crate::allocation::Load;
@@ -21,6 +21,7 @@ use crate::network::{Network, Owner, Policy, Timer};
 use crate::plan::Planner;
 use crate::sampling::Sampler;
 use crate::sender::bytes_of;
+use crate::symmetry::{Prepared, prepare};
 use crate::training::TrainingRun;
 
 // The largest number of events between two counts of rows. Counting at each event would slow all of them down; in this many,
@@ -43,6 +44,9 @@ pub struct FlowOptions {
     pub sample_every: Option<Duration>,
     /// The number of events between two progress callbacks.
     pub progress_every: NonZeroU64,
+    /// Whether ranks, groups and links of training jobs that provably behave alike are computed once. This changes the cost of
+    /// a run and none of its rows.
+    pub fold_symmetry: bool,
 }
 
 /// Whether a run reached its end.
@@ -110,7 +114,9 @@ pub struct FlowOutcome {
 /// of simulated time; or if a self-check fails: a link exceeds its rate, a job does not send all its bytes, a rank waits for
 /// ever, or a collective is faster than the links of its ranks.
 pub fn run(scenario: &Scenario, options: &FlowOptions) -> Result<FlowOutcome, FlowError> {
-    let mut engine = Engine::new(scenario, options)?;
+    check_transfers(scenario)?;
+    let (folded, prepared) = prepare(scenario, options.folds())?;
+    let mut engine = Engine::new(scenario, options, &folded, prepared)?;
     let end = engine.run(None)?;
     let utilisation = engine.take_samples();
     Ok(FlowOutcome { tables: engine.records.into_tables(scenario), utilisation, end })
@@ -126,15 +132,26 @@ pub fn run_observed(
     options: &FlowOptions,
     observer: &mut dyn Observer,
 ) -> Result<FlowEnd, FlowError> {
-    let mut engine = Engine::new(scenario, options)?;
+    check_transfers(scenario)?;
+    let (folded, prepared) = prepare(scenario, options.folds())?;
+    let mut engine = Engine::new(scenario, options, &folded, prepared)?;
     let end = engine.run(Some(observer))?;
     engine.hand_over(observer);
     hand_on(engine.records.last_tables(scenario), observer);
     Ok(end)
 }
 
+impl FlowOptions {
+    // Whether symmetry is looked for. Samples are by link, and lost goodput depends on what is demanded of links, also of those
+    // that are not full.
+    fn folds(&self) -> bool {
+        self.fold_symmetry && self.sample_every.is_none() && self.goodput.is_lossless()
+    }
+}
+
 impl Default for FlowOptions {
-    /// No goodput lost, 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events.
+    /// No goodput lost, 64 steps of an adaptive weight, no rates, operations of one iteration, no samples, progress every 4,096 events,
+    /// symmetry used.
     fn default() -> Self {
         Self {
             goodput: Goodput::default(),
@@ -143,6 +160,7 @@ impl Default for FlowOptions {
             recorded_iterations: 1,
             sample_every: None,
             progress_every: NonZeroU64::new(4_096).expect("4,096 is not zero"),
+            fold_symmetry: true,
         }
     }
 }
@@ -156,6 +174,9 @@ struct Engine<'a> {
     trainings: Vec<TrainingRun<'a>>,
     sampler: Option<Sampler>,
     records: Records,
+    /// Scratch space: events of one time, and the training jobs that continue after them.
+    simultaneous: Vec<Timer>,
+    continuing: Vec<usize>,
     /// The number of events at which the next progress callback is due.
     report_at: u64,
     /// The number of events at which rows are counted next.
@@ -169,10 +190,14 @@ struct PeriodicJob<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(scenario: &'a Scenario, options: &'a FlowOptions) -> Result<Self, FlowError> {
-        if !scenario.transfers().is_empty() {
-            return Err(FlowError::Transfers { transfers: scenario.transfers().len() });
-        }
+    fn new(
+        scenario: &'a Scenario,
+        options: &'a FlowOptions,
+        folded: &'a [Option<Folded>],
+        prepared: Prepared<'a>,
+    ) -> Result<Self, FlowError> {
+        let Prepared { mut planner, plans } = prepared;
+        let mut plans = plans.into_iter();
         let links = crossed_links(scenario);
         let places: BTreeMap<LinkId, usize> = links.iter().copied().zip(0..).collect();
         let mut network = Network::new(
@@ -202,12 +227,19 @@ impl<'a> Engine<'a> {
                 }
                 Work::Training(_) => {
                     let (number, recorded) = (trainings.len(), options.recorded_iterations);
-                    let run = TrainingRun::new(scenario, id, number, recorded, &mut records)?;
-                    trainings.push(run);
+                    let known = plans.next().expect("each training job has a list of plans");
+                    let planned = (folded[number].as_ref(), known);
+                    let id = (id, number);
+                    trainings.push(TrainingRun::new(
+                        scenario,
+                        id,
+                        planned,
+                        recorded,
+                        &mut records,
+                    )?);
                 }
             }
         }
-        let mut planner = Planner::new(scenario);
         for training in &mut trainings {
             training.execute_commands(&mut network, &mut planner, &mut records)?;
         }
@@ -225,6 +257,8 @@ impl<'a> Engine<'a> {
             trainings,
             sampler,
             records,
+            simultaneous: Vec::new(),
+            continuing: Vec::new(),
             report_at,
             count_at: report_at.min(EVENTS_BETWEEN_COUNTS),
         })
@@ -259,8 +293,7 @@ impl<'a> Engine<'a> {
                 return Ok(FlowStatus::Complete);
             }
             self.network.now = time;
-            self.handle(timer)?;
-            self.handle_simultaneous()?;
+            self.handle_simultaneous(timer)?;
             self.network.share_links(self.options.rates_until, &mut self.records)?;
             if self.network.counters.events >= self.count_at
                 && let Some(observer) = &mut observer
@@ -277,15 +310,35 @@ impl<'a> Engine<'a> {
         Ok(FlowStatus::Complete)
     }
 
-    // All events of one time are handled before links are shared anew, so that the order of jobs within that time does not
-    // matter.
-    fn handle_simultaneous(&mut self) -> Result<(), FlowError> {
-        while self.network.timers.peek_time() == Some(self.network.now) {
-            let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
-            if self.network.is_current(timer) {
-                self.handle(timer)?;
+    // All events of one time are handled before ranks continue and links are shared anew, so that the order of jobs and of
+    // their ranks within that time does not matter. It matters only between chunks of one collective, which have numbers.
+    fn handle_simultaneous(&mut self, first: Timer) -> Result<(), FlowError> {
+        let mut timers = std::mem::take(&mut self.simultaneous);
+        let rows = self.records.mark();
+        timers.push(first);
+        while !timers.is_empty() {
+            while self.network.timers.peek_time() == Some(self.network.now) {
+                let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
+                timers.push(timer);
+            }
+            timers.sort_by_key(|&timer| self.network.chunk_of(timer));
+            for timer in timers.drain(..) {
+                if self.network.is_current(timer) {
+                    self.handle(timer)?;
+                }
+            }
+            for training in self.continuing.drain(..) {
+                let (network, records) = (&mut self.network, &mut self.records);
+                self.trainings[training].execute_commands(network, &mut self.planner, records)?;
+            }
+            // Delays of 0 cause further events at this time.
+            if self.network.timers.peek_time() == Some(self.network.now) {
+                let (_, timer) = self.network.timers.pop().expect("a timer was just seen");
+                timers.push(timer);
             }
         }
+        self.simultaneous = timers;
+        self.records.sort_since(&rows);
         Ok(())
     }
 
@@ -312,7 +365,7 @@ impl<'a> Engine<'a> {
                 return Ok(());
             }
             Timer::Rank { training, rank } => {
-                self.trainings[training].wake(rank, now, records)?;
+                self.trainings[training].wake(rank, now);
                 training
             }
             Timer::Step { training, run, chunk } => {
@@ -321,19 +374,23 @@ impl<'a> Engine<'a> {
                 training
             }
             Timer::Collective { training, run } => {
-                self.trainings[training].finished(run, now, records)?;
+                self.trainings[training].finished(run, now, records);
                 training
             }
             Timer::Delivery { training, message } => {
-                self.trainings[training].delivered(message, network, records)?;
+                self.trainings[training].delivered(message, network);
                 training
             }
             Timer::Acknowledgement { training, message } => {
-                self.trainings[training].acknowledged(message, now, records)?;
+                self.trainings[training].acknowledged(message, now);
                 training
             }
         };
-        self.trainings[training].execute_commands(network, &mut self.planner, records)
+        // Jobs are few: a list without repetition costs less than a set.
+        if !self.continuing.contains(&training) {
+            self.continuing.push(training);
+        }
+        Ok(())
     }
 
     // A periodic job's wait or Up phase is over.
@@ -416,6 +473,13 @@ impl<'a> Engine<'a> {
         rows.extend(self.trainings.iter().flat_map(|training| training.link_rows(network)));
         rows.sort_by_key(|row| (row.link, row.job));
         self.records.links = rows;
+    }
+}
+
+fn check_transfers(scenario: &Scenario) -> Result<(), FlowError> {
+    match scenario.transfers().len() {
+        0 => Ok(()),
+        transfers => Err(FlowError::Transfers { transfers }),
     }
 }
 

@@ -15,6 +15,7 @@ mod network;
 mod plan;
 mod sampling;
 mod sender;
+mod symmetry;
 mod tables;
 mod training;
 

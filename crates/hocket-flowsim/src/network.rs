@@ -229,6 +229,18 @@ impl Network {
         }
     }
 
+    /// The chunk of a collective whose step a timer ends; 0 for other timers.
+    pub(crate) fn chunk_of(&self, timer: Timer) -> u32 {
+        match timer {
+            Timer::Step { chunk, .. } => chunk,
+            Timer::Stream { stream, .. } => match self.streams[stream].owner {
+                Owner::Step { chunk, .. } => chunk,
+                Owner::Job { .. } | Owner::Message { .. } => 0,
+            },
+            _ => 0,
+        }
+    }
+
     /// Lets a stream send `picobits` at `cap` or less; both count in the stream's unit.
     pub(crate) fn start(&mut self, stream: usize, cap: Rate, picobits: u128) {
         let state = &mut self.streams[stream];

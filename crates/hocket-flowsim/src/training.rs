@@ -1,14 +1,12 @@
 //! Training jobs on the network: a step of a collective is one stream, which starts when all ranks of the group have joined.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use hocket_des::{Bytes, Duration, Rate, Time};
 use hocket_scenario::execution::{Command, Execution};
-use hocket_scenario::{Collective, JobId, LinkRow, MAX_RATE, Records, Scenario, Training};
+use hocket_scenario::{Collective, Folded, JobId, LinkRow, MAX_RATE, Records, Scenario, Training};
 
-use crate::allocation::Load;
 use crate::error::FlowError;
 use crate::network::{Network, Owner, Timer};
 use crate::plan::{Planner, StepPlan, UNIT};
@@ -25,28 +23,48 @@ pub(crate) struct TrainingRun<'a> {
     commands: Vec<Command>,
     queued: VecDeque<Command>,
     /// Plans depend on nothing that changes during a run, and serve all its iterations.
-    plans: BTreeMap<StepKey, Rc<StepPlan>>,
-    /// By sender, receiver and bytes.
-    message_plans: BTreeMap<([u32; 2], u64), Rc<StepPlan>>,
+    plans: Plans,
+    /// By plan: the number of its streams that have ended.
+    ended: Vec<u64>,
     runs: Vec<CollectiveRun>,
     unused_runs: Vec<usize>,
     /// By group and sequence number: the open collectives.
     open: BTreeMap<(u32, u64), usize>,
     messages: BTreeMap<u32, MessageRun>,
-    /// By link: the data of finished messages, in bytes.
-    bytes: BTreeMap<usize, u64>,
     /// The number of streams that send, since when there have been any, and how long there were any before.
     streams: u64,
     busy_since: Time,
     busy: Duration,
 }
 
-/// A step of a collective in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct StepKey {
-    group: u32,
-    collective: u32,
-    step: u32,
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum PlanKey {
+    /// A step of a collective in a group.
+    Step { group: u32, collective: u32, step: u32 },
+    /// A message.
+    Message { from: u32, to: u32, bytes: u64 },
+}
+
+/// The plans of a job, each with a number.
+#[derive(Default)]
+pub(crate) struct Plans {
+    all: Vec<StepPlan>,
+    /// A hash map is safe here: it is never iterated.
+    numbers: HashMap<PlanKey, usize>,
+}
+
+impl Plans {
+    /// Adds the plan for `key` and returns its number.
+    pub(crate) fn add(&mut self, key: PlanKey, plan: StepPlan) -> usize {
+        self.all.push(plan);
+        self.numbers.insert(key, self.all.len() - 1);
+        self.all.len() - 1
+    }
+
+    fn number(&self, key: PlanKey) -> Option<usize> {
+        self.numbers.get(&key).copied()
+    }
 }
 
 /// A collective that some rank has joined.
@@ -68,32 +86,36 @@ struct Chunk {
     step: u32,
     /// When its present step started.
     started: Time,
-    sending: Option<(usize, Rc<StepPlan>)>,
+    /// If it sends: its stream and its plan.
+    sending: Option<(usize, usize)>,
 }
 
+#[derive(Clone, Copy)]
 struct MessageRun {
     stream: usize,
-    plan: Rc<StepPlan>,
+    plan: usize,
 }
 
 impl CollectiveRun {
     /// The present step of a chunk.
-    fn step_key(&self, chunk: u32) -> StepKey {
+    fn step_key(&self, chunk: u32) -> PlanKey {
         let step = self.chunks[chunk as usize].step;
-        StepKey { group: self.group, collective: self.collective, step }
+        PlanKey::Step { group: self.group, collective: self.collective, step }
     }
 }
 
 impl<'a> TrainingRun<'a> {
+    /// `plans` are those that are known already; others are made when they are needed. With `folded`, they are those of its
+    /// representatives.
     pub(crate) fn new(
         scenario: &'a Scenario,
-        id: JobId,
-        number: usize,
+        (id, number): (JobId, usize),
+        (folded, plans): (Option<&'a Folded>, Plans),
         recorded: u64,
         records: &mut Records,
     ) -> Result<Self, FlowError> {
         let mut commands = Vec::new();
-        let execution = Execution::new(scenario, id, recorded, records, &mut commands)?;
+        let execution = Execution::new(scenario, id, folded, recorded, records, &mut commands)?;
         Ok(Self {
             number,
             id,
@@ -101,13 +123,12 @@ impl<'a> TrainingRun<'a> {
             execution,
             queued: commands.drain(..).collect(),
             commands,
-            plans: BTreeMap::new(),
-            message_plans: BTreeMap::new(),
+            ended: vec![0; plans.all.len()],
+            plans,
             runs: Vec::new(),
             unused_runs: Vec::new(),
             open: BTreeMap::new(),
             messages: BTreeMap::new(),
-            bytes: BTreeMap::new(),
             streams: 0,
             busy_since: Time::ZERO,
             busy: Duration::ZERO,
@@ -119,14 +140,30 @@ impl<'a> TrainingRun<'a> {
         &self.execution
     }
 
-    /// Executes the commands of the ranks, including those that result from executing others.
+    /// Starts what waited for the events of this time, and executes the commands of the ranks, including those that result
+    /// from executing others.
     pub(crate) fn execute_commands(
         &mut self,
         network: &mut Network,
         planner: &mut Planner<'_>,
         records: &mut Records,
     ) -> Result<(), FlowError> {
-        self.queued.extend(self.commands.drain(..));
+        loop {
+            self.execution.settle(network.now, records, &mut self.commands)?;
+            self.queued.extend(self.commands.drain(..));
+            if self.queued.is_empty() {
+                return Ok(());
+            }
+            self.execute_queued(network, planner, records)?;
+        }
+    }
+
+    fn execute_queued(
+        &mut self,
+        network: &mut Network,
+        planner: &mut Planner<'_>,
+        records: &mut Records,
+    ) -> Result<(), FlowError> {
         while let Some(command) = self.queued.pop_front() {
             match command {
                 Command::Wake { rank, at } => {
@@ -140,38 +177,34 @@ impl<'a> TrainingRun<'a> {
                     self.send([from, to], bytes, message, network, planner)?;
                 }
             }
-            self.queued.extend(self.commands.drain(..));
         }
         Ok(())
     }
 
     /// A wait of a rank is over.
-    pub(crate) fn wake(
-        &mut self,
-        rank: u32,
-        now: Time,
-        records: &mut Records,
-    ) -> Result<(), FlowError> {
-        Ok(self.execution.wake(rank, now, records, &mut self.commands)?)
+    pub(crate) fn wake(&mut self, rank: u32, now: Time) {
+        self.execution.wake(rank, now, &mut self.commands);
     }
 
     /// All of a step is sent. It has arrived when the receivers have the last byte and have added it.
     pub(crate) fn sent_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
         let state = &mut self.runs[run].chunks[chunk as usize];
-        let (stream, plan) = state.sending.take().expect("its stream has ended");
-        let step = state.step;
-        // Receivers add messages while others still arrive: only the slower of the two counts.
-        let added = (state.started + plan.reduction).max(network.now);
-        self.count(&plan, network.now);
+        let (stream, number) = state.sending.take().expect("its stream has ended");
+        let (step, started) = (state.step, state.started);
+        self.count(number, network.now);
         network.remove(stream);
+        let plan = &self.plans.all[number];
+        // Receivers add messages while others still arrive: only the slower of the two counts.
+        let added = (started + plan.reduction).max(network.now);
         let training = self.number;
         let at = added + plan.latency;
         network.timers.schedule(at, Timer::Step { training, run, chunk });
+        let (acknowledged, is_repeated) = (at + plan.acknowledgement, plan.steps > 1);
         let lane = self.collective(run).lane(step);
         let collective = &mut self.runs[run];
-        collective.acknowledged = collective.acknowledged.max(at + plan.acknowledgement);
+        collective.acknowledged = collective.acknowledged.max(acknowledged);
         // Repeated steps have no queue.
-        if plan.steps > 1 {
+        if is_repeated {
             return;
         }
         // The queue pairs are free as soon as all is sent, before it has arrived.
@@ -191,9 +224,9 @@ impl<'a> TrainingRun<'a> {
         planner: &mut Planner<'_>,
     ) -> Result<(), FlowError> {
         let collective = &mut self.runs[run];
-        let key = collective.step_key(chunk);
+        let number = self.plans.number(collective.step_key(chunk)).expect("it was sent");
         let state = &mut collective.chunks[chunk as usize];
-        state.step += self.plans[&key].steps;
+        state.step += self.plans.all[number].steps;
         if state.step < self.collective(run).steps() {
             return self.enter_step(run, chunk, network, planner);
         }
@@ -213,65 +246,55 @@ impl<'a> TrainingRun<'a> {
     }
 
     /// All messages of a collective are acknowledged: it is done for all ranks.
-    pub(crate) fn finished(
-        &mut self,
-        run: usize,
-        now: Time,
-        records: &mut Records,
-    ) -> Result<(), FlowError> {
+    pub(crate) fn finished(&mut self, run: usize, now: Time, records: &mut Records) {
         let CollectiveRun { group, sequence, .. } = self.runs[run];
         self.open.remove(&(group, sequence));
         self.unused_runs.push(run);
         for member in 0..self.training.members(group).len() as u32 {
             let commands = &mut self.commands;
-            self.execution.collective_done(group, member, now, records, commands)?;
+            self.execution.collective_done(group, member, now, records, commands);
         }
-        Ok(())
     }
 
     /// All of a message is sent.
     pub(crate) fn sent_message(&mut self, message: u32, network: &mut Network) {
-        let MessageRun { stream, plan } = &self.messages[&message];
-        let (stream, plan, training) = (*stream, Rc::clone(plan), self.number);
+        let MessageRun { stream, plan } = self.messages[&message];
         network.remove(stream);
-        let at = network.now + plan.latency;
+        let (at, training) = (network.now + self.plans.all[plan].latency, self.number);
         network.timers.schedule(at, Timer::Delivery { training, message });
-        self.count(&plan, network.now);
+        self.count(plan, network.now);
     }
 
     /// A message has arrived.
-    pub(crate) fn delivered(
-        &mut self,
-        message: u32,
-        network: &mut Network,
-        records: &mut Records,
-    ) -> Result<(), FlowError> {
-        let at = network.now + self.messages[&message].plan.acknowledgement;
-        let training = self.number;
+    pub(crate) fn delivered(&mut self, message: u32, network: &mut Network) {
+        let plan = &self.plans.all[self.messages[&message].plan];
+        let (at, training) = (network.now + plan.acknowledgement, self.number);
         network.timers.schedule(at, Timer::Acknowledgement { training, message });
-        Ok(self.execution.delivered(message, network.now, records, &mut self.commands)?)
+        self.execution.delivered(message, network.now);
     }
 
     /// A message is acknowledged.
-    pub(crate) fn acknowledged(
-        &mut self,
-        message: u32,
-        now: Time,
-        records: &mut Records,
-    ) -> Result<(), FlowError> {
+    pub(crate) fn acknowledged(&mut self, message: u32, now: Time) {
         self.messages.remove(&message);
-        Ok(self.execution.acknowledged(message, now, records, &mut self.commands)?)
+        self.execution.acknowledged(message, now);
     }
 
     /// The job's traffic on each link up to now.
     pub(crate) fn link_rows(&self, network: &Network) -> Vec<LinkRow> {
-        let mut bytes = self.bytes.clone();
+        // By link: the data sent, in bytes.
+        let mut bytes: BTreeMap<usize, u64> = BTreeMap::new();
+        for (plan, ended) in self.plans.all.iter().zip(&self.ended).filter(|(_, ended)| **ended > 0)
+        {
+            for &(link, messages) in &*plan.messages {
+                *bytes.entry(link).or_default() += ended * plan.bytes * messages;
+            }
+        }
         let steps = self.open.values().flat_map(|&run| &self.runs[run].chunks);
-        let sending = steps.filter_map(|chunk| chunk.sending.as_ref());
-        let messages = self.messages.values().map(|each| (each.stream, &each.plan));
-        for (stream, plan) in sending.map(|(stream, plan)| (*stream, plan)).chain(messages) {
-            let sender = &network.streams[stream].sender;
-            // Messages that are sent and not yet acknowledged are part of `bytes`.
+        let sending = steps.filter_map(|chunk| chunk.sending);
+        let messages = self.messages.values().map(|each| (each.stream, each.plan));
+        for (stream, plan) in sending.chain(messages) {
+            let (sender, plan) = (&network.streams[stream].sender, &self.plans.all[plan]);
+            // Streams that have ended are counted already.
             if !sender.active {
                 continue;
             }
@@ -324,7 +347,8 @@ impl<'a> TrainingRun<'a> {
         }
         // A group of one rank has nothing to send.
         if self.collective(run).steps() == 0 {
-            return self.finished(run, network.now, records);
+            self.finished(run, network.now, records);
+            return Ok(());
         }
         let chunks = self.runs[run].chunks.len() as u32;
         for chunk in 0..self.training.spec().system.in_flight.min(chunks) {
@@ -368,14 +392,18 @@ impl<'a> TrainingRun<'a> {
         network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), FlowError> {
-        let key = self.runs[run].step_key(chunk);
-        let step = key.step;
-        if !self.plans.contains_key(&key) {
-            let collective = self.collective(run);
-            let plan = planner.step((self.training, self.id), key.group, collective, step)?;
-            self.plans.insert(key, Rc::new(plan));
-        }
-        if self.plans[&key].steps > 1 {
+        let CollectiveRun { group, chunks, .. } = &self.runs[run];
+        let (group, step, key) =
+            (*group, chunks[chunk as usize].step, self.runs[run].step_key(chunk));
+        let number = match self.plans.number(key) {
+            Some(number) => number,
+            None => {
+                let job = (self.training, self.id);
+                let plan = planner.step(job, group, self.collective(run), step)?;
+                self.add_plan(key, plan)
+            }
+        };
+        if self.plans.all[number].steps > 1 {
             self.start_step(run, chunk, network);
             return Ok(());
         }
@@ -390,10 +418,10 @@ impl<'a> TrainingRun<'a> {
 
     fn start_step(&mut self, run: usize, chunk: u32, network: &mut Network) {
         let collective = &mut self.runs[run];
-        let plan = Rc::clone(&self.plans[&collective.step_key(chunk)]);
+        let plan = self.plans.number(collective.step_key(chunk)).expect("entering a step plans it");
         collective.chunks[chunk as usize].started = network.now;
         let owner = Owner::Step { training: self.number, run, chunk };
-        let stream = self.stream(owner, &plan, network);
+        let stream = self.stream(owner, plan, network);
         self.runs[run].chunks[chunk as usize].sending = Some((stream, plan));
     }
 
@@ -405,28 +433,33 @@ impl<'a> TrainingRun<'a> {
         network: &mut Network,
         planner: &mut Planner<'_>,
     ) -> Result<(), FlowError> {
-        let key = (ends, bytes.get());
-        let plan = match self.message_plans.get(&key) {
-            Some(plan) => Rc::clone(plan),
+        let key = PlanKey::Message { from: ends[0], to: ends[1], bytes: bytes.get() };
+        let plan = match self.plans.number(key) {
+            Some(number) => number,
             None => {
-                let plan = Rc::new(planner.message((self.training, self.id), ends, bytes.get())?);
-                self.message_plans.insert(key, Rc::clone(&plan));
-                plan
+                let plan = planner.message((self.training, self.id), ends, bytes.get())?;
+                self.add_plan(key, plan)
             }
         };
         let owner = Owner::Message { training: self.number, message };
-        let stream = self.stream(owner, &plan, network);
+        let stream = self.stream(owner, plan, network);
         self.messages.insert(message, MessageRun { stream, plan });
         Ok(())
     }
 
+    fn add_plan(&mut self, key: PlanKey, plan: StepPlan) -> usize {
+        self.ended.push(0);
+        self.plans.add(key, plan)
+    }
+
     // Starts a stream for all messages of a plan.
-    fn stream(&mut self, owner: Owner, plan: &StepPlan, network: &mut Network) -> usize {
+    fn stream(&mut self, owner: Owner, plan: usize, network: &mut Network) -> usize {
+        let plan = &self.plans.all[plan];
         if self.streams == 0 {
             self.busy_since = network.now;
         }
         self.streams += 1;
-        let loads: Arc<[Load]> = Arc::clone(&plan.loads);
+        let loads = Arc::clone(&plan.loads);
         // Chunks that send in turns on the same queue pairs together have the weight of one flow.
         let in_turns = plan.steps > 1;
         let split = if in_turns { u64::from(self.training.spec().system.in_flight) } else { 1 };
@@ -438,14 +471,12 @@ impl<'a> TrainingRun<'a> {
         stream
     }
 
-    // Counts the messages of a plan whose stream has ended.
-    fn count(&mut self, plan: &StepPlan, now: Time) {
+    // Counts a stream of a plan that has ended.
+    fn count(&mut self, plan: usize, now: Time) {
         self.streams -= 1;
         if self.streams == 0 {
             self.busy += now.since(self.busy_since);
         }
-        for &(link, messages) in &*plan.messages {
-            *self.bytes.entry(link).or_default() += plan.bytes * messages;
-        }
+        self.ended[plan] += 1;
     }
 }

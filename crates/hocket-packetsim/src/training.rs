@@ -134,7 +134,7 @@ impl<'a> TrainingState<'a> {
         records: &mut Records,
     ) -> Result<Self, TooLong> {
         let mut commands = Vec::new();
-        let execution = Execution::new(scenario, id, recorded, records, &mut commands)?;
+        let execution = Execution::new(scenario, id, None, recorded, records, &mut commands)?;
         let training = execution.training();
         let ranks = training.workload().ranks().len();
         Ok(Self {
@@ -192,7 +192,8 @@ impl<'a> TrainingState<'a> {
         context: &mut TrainingContext<'_, '_>,
     ) -> Result<(), TooLong> {
         let (rank, now) = (rank - self.first_rank, context.engine.now());
-        self.execution.wake(rank, now, context.records, &mut self.commands)?;
+        self.execution.wake(rank, now, &mut self.commands);
+        self.settle(context)?;
         self.execute_commands(context)
     }
 
@@ -219,10 +220,12 @@ impl<'a> TrainingState<'a> {
         let known = context.parcels.note(parcel, |parcel| parcel.is_noticed = true);
         match known.purpose {
             Purpose::Message(message) => {
-                let (now, commands) = (context.engine.now(), &mut self.commands);
-                self.execution.delivered(message, now, context.records, commands)?;
+                let now = context.engine.now();
+                self.execution.delivered(message, now);
+                self.settle(context)?;
                 if known.is_acknowledged {
-                    self.execution.acknowledged(message, now, context.records, commands)?;
+                    self.execution.acknowledged(message, now);
+                    self.settle(context)?;
                 }
             }
             Purpose::Part { run, chunk, step, to, .. } => {
@@ -247,7 +250,8 @@ impl<'a> TrainingState<'a> {
         let known = context.parcels.note(parcel, |parcel| parcel.is_acknowledged = true);
         match known.purpose {
             Purpose::Message(message) if known.is_noticed => {
-                self.execution.acknowledged(message, now, context.records, &mut self.commands)?;
+                self.execution.acknowledged(message, now);
+                self.settle(context)?;
             }
             // The execution learns of the acknowledgement only after the receiver has noticed the message.
             Purpose::Message(_) => {}
@@ -428,7 +432,13 @@ impl<'a> TrainingState<'a> {
             self.unused_runs.push(run);
         }
         let (now, commands) = (context.engine.now(), &mut self.commands);
-        self.execution.collective_done(group, member, now, context.records, commands)
+        self.execution.collective_done(group, member, now, context.records, commands);
+        self.settle(context)
+    }
+
+    fn settle(&mut self, context: &mut TrainingContext<'_, '_>) -> Result<(), TooLong> {
+        let now = context.engine.now();
+        self.execution.settle(now, context.records, &mut self.commands)
     }
 
     fn post(

@@ -14,6 +14,7 @@ use hocket_des::{Bytes, Duration, Stream, Time, stream};
 
 use crate::closed_loop::{TooLong, later, spread};
 use crate::training::Training;
+use crate::training::folded::Folded;
 use crate::workload::{Channel, OperationKind, Workload};
 use crate::{CollectiveRow, Job, JobId, OperationRow, RankRow, Records, Scenario};
 
@@ -64,6 +65,8 @@ pub enum Command {
 pub struct Execution<'a> {
     job: &'a Job,
     training: &'a Training,
+    /// If each rank of `training` stands for several of the job.
+    folded: Option<&'a Folded>,
     id: JobId,
     iterations: Option<u64>,
     /// The number of iterations whose operations are recorded.
@@ -108,23 +111,26 @@ struct Message {
 
 impl<'a> Execution<'a> {
     /// The ranks of a training job before their first iteration, whose start is added to `commands`. Draws the error of the
-    /// job's time-shift and records the shift. Operations of the first `recorded` iterations will be recorded.
+    /// job's time-shift and records the shift. Operations of the first `recorded` iterations will be recorded. With `folded`,
+    /// ranks and groups in commands and calls are the classes of `folded`; rows are those of all ranks and groups.
     ///
     /// # Errors
     /// If the first iteration would start after the end of time.
     ///
     /// # Panics
-    /// If the job is not a training job.
+    /// If the job is not a training job, or if it is folded and its computes vary.
     pub fn new(
         scenario: &'a Scenario,
         id: JobId,
+        folded: Option<&'a Folded>,
         recorded: u64,
         records: &mut Records,
         commands: &mut Vec<Command>,
     ) -> Result<Self, TooLong> {
         let index = u64::from(id.code());
         let job = &scenario.jobs()[id.index()];
-        let training = job.training().expect("only training jobs have operations");
+        let whole = job.training().expect("only training jobs have operations");
+        let training = folded.map_or(whole, Folded::training);
         let workload = training.workload();
         let delayed = job.time_shift.map_or(Duration::ZERO, |shift| {
             let mut clock = stream(scenario.seed(), "clock", index);
@@ -138,12 +144,14 @@ impl<'a> Execution<'a> {
             RankState::new(rank.communicators.len(), start, delayed)
         });
         let ranks: Vec<_> = ranks.collect();
+        assert!(folded.is_none() || job.jitter == 0.0, "ranks whose computes vary are not alike");
         let jittery = if job.jitter == 0.0 { 0 } else { ranks.len() as u64 };
         // Jobs and ranks are fewer than 2^32: no two ranks of a run have the same stream.
         let jitter = (0..jittery).map(|rank| stream(scenario.seed(), "jitter", index << 32 | rank));
         Ok(Self {
             job,
             training,
+            folded,
             id,
             iterations: scenario.iterations(id),
             recorded,
@@ -177,17 +185,9 @@ impl<'a> Execution<'a> {
         self.tallies.done()
     }
 
-    /// A wait of [`Command::Wake`] is over: a compute is done, or an iteration starts.
-    ///
-    /// # Errors
-    /// If a wait would end after the end of time.
-    pub fn wake(
-        &mut self,
-        rank: u32,
-        now: Time,
-        records: &mut Records,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
+    /// A wait of [`Command::Wake`] is over: a compute is done, or an iteration starts. What waited for it starts in
+    /// [`settle`](Self::settle).
+    pub fn wake(&mut self, rank: u32, now: Time, commands: &mut Vec<Command>) {
         let state = &mut self.ranks[rank as usize];
         match state.computing {
             Some(operation) => {
@@ -197,13 +197,10 @@ impl<'a> Execution<'a> {
             }
             None => self.begin(rank, now, commands),
         }
-        self.settle(now, records, commands)
     }
 
-    /// A member has done its part of the collective that it joined last in this group.
-    ///
-    /// # Errors
-    /// As [`wake`](Self::wake).
+    /// A member has done its part of the collective that it joined last in this group. What waited for it starts in
+    /// [`settle`](Self::settle).
     pub fn collective_done(
         &mut self,
         group: u32,
@@ -211,7 +208,7 @@ impl<'a> Execution<'a> {
         now: Time,
         records: &mut Records,
         commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
+    ) {
         let rank = self.training.members(group)[member as usize];
         let place = self.workload().place(rank, group);
         let program = self.workload().program(rank);
@@ -223,23 +220,13 @@ impl<'a> Execution<'a> {
         communicator.done += 1;
         communicator.is_busy = false;
         let sequence = communicator.joined - 1;
-        self.note_done(group, sequence, now, records);
+        self.note_done((group, member), sequence, now, records);
         self.finished.push((rank, operation));
         self.join_next(rank, place, now, commands);
-        self.settle(now, records, commands)
     }
 
-    /// All of a message has arrived.
-    ///
-    /// # Errors
-    /// As [`wake`](Self::wake).
-    pub fn delivered(
-        &mut self,
-        message: u32,
-        now: Time,
-        records: &mut Records,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
+    /// All of a message has arrived. What waited for it starts in [`settle`](Self::settle).
+    pub fn delivered(&mut self, message: u32, now: Time) {
         let state = &mut self.messages[message as usize];
         assert!(!state.is_delivered, "a message arrives once");
         state.is_delivered = true;
@@ -252,30 +239,18 @@ impl<'a> Execution<'a> {
                 state.account(now);
                 state.communicating -= 1;
                 self.finished.push((to, receiver));
-                self.settle(now, records, commands)
             }
             Some(Mailbox::Arrived(before)) => {
                 self.mailboxes.insert(key, Mailbox::Arrived(before + 1));
-                Ok(())
             }
             None => {
                 self.mailboxes.insert(key, Mailbox::Arrived(1));
-                Ok(())
             }
         }
     }
 
-    /// The sender of a message has been notified of its arrival.
-    ///
-    /// # Errors
-    /// As [`wake`](Self::wake).
-    pub fn acknowledged(
-        &mut self,
-        message: u32,
-        now: Time,
-        records: &mut Records,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
+    /// The sender of a message has been notified of its arrival. What waited for it starts in [`settle`](Self::settle).
+    pub fn acknowledged(&mut self, message: u32, now: Time) {
         let Message { from, operation, is_delivered, .. } = self.messages[message as usize];
         assert!(is_delivered, "a message arrives before it is acknowledged");
         self.unused_messages.push(message);
@@ -283,7 +258,31 @@ impl<'a> Execution<'a> {
         state.account(now);
         state.communicating -= 1;
         self.finished.push((from, operation));
-        self.settle(now, records, commands)
+    }
+
+    /// Starts everything that waited for what was reported since the last call. A compute starts only when all of that has
+    /// been handled, so that it is the first in the program among all that have become ready. An engine that reports all
+    /// events of one time before it calls this makes their order irrelevant.
+    ///
+    /// # Errors
+    /// If a wait would end after the end of time.
+    pub fn settle(
+        &mut self,
+        now: Time,
+        records: &mut Records,
+        commands: &mut Vec<Command>,
+    ) -> Result<(), TooLong> {
+        loop {
+            while let Some((rank, operation)) = self.finished.pop() {
+                self.finish(rank, operation, now, records, commands);
+            }
+            let Some(rank) = self.touched.pop() else { return Ok(()) };
+            if self.ranks[rank as usize].unfinished == 0 {
+                self.end_iteration(rank, now, records, commands)?;
+            } else {
+                self.compute_next(rank, now, commands)?;
+            }
+        }
     }
 
     /// Checks that all ranks have left, once the engine has no events left.
@@ -301,7 +300,7 @@ impl<'a> Execution<'a> {
         let operation = state.first_left().map_or("", |first| &operations[first as usize].name);
         Err(FailedCheck::WaitsForEver {
             job: self.job.name.clone(),
-            rank,
+            rank: alike(self.folded, &rank)[0],
             operation: operation.to_owned(),
             iteration: state.iteration,
             time,
@@ -440,19 +439,31 @@ impl<'a> Execution<'a> {
                 done_ps: 0,
             });
         }
-        let open = &mut group_state.open[(sequence - group_state.first) as usize];
-        open.joined_ps += u128::from(now.as_ps());
         let member = self.training.member(rank, place);
+        let weight = self.folded.map_or(1, |folded| folded.weight(group, member));
+        let open = &mut group_state.open[(sequence - group_state.first) as usize];
+        open.joined_ps += u128::from(now.as_ps()) * u128::from(weight);
+        // Of ranks that join first at the same time, the row names the lowest program: their order must not matter.
+        if now == open.start && program < open.program {
+            (open.program, open.operation) = (program, operation);
+        }
         let (collective, _) = self.training.collective(group, kind, bytes);
         commands.push(Command::Join { group, member, collective, sequence });
     }
 
-    fn note_done(&mut self, group: u32, sequence: u64, now: Time, records: &mut Records) {
-        let members = self.training.members(group).len() as u32;
+    fn note_done(
+        &mut self,
+        (group, member): (u32, u32),
+        sequence: u64,
+        now: Time,
+        records: &mut Records,
+    ) {
+        let members = self.workload().groups()[group as usize].len() as u32;
+        let weight = self.folded.map_or(1, |folded| folded.weight(group, member));
         let group_state = &mut self.groups[group as usize];
         let number = (sequence - group_state.first) as usize;
-        group_state.open[number].done += 1;
-        group_state.open[number].done_ps += u128::from(now.as_ps());
+        group_state.open[number].done += weight;
+        group_state.open[number].done_ps += u128::from(now.as_ps()) * u128::from(weight);
         while group_state.open.front().is_some_and(|open| open.done == members) {
             let done = group_state.open.pop_front().expect("it was just seen");
             group_state.first += 1;
@@ -466,7 +477,7 @@ impl<'a> Execution<'a> {
                         now,
                     );
                 }
-                records.collectives.push(CollectiveRow {
+                let row = CollectiveRow {
                     job: self.id,
                     iteration: done.iteration,
                     program: done.program,
@@ -475,28 +486,12 @@ impl<'a> Execution<'a> {
                     start: done.start,
                     end: now,
                     mean: done.mean_time(),
-                });
-            }
-        }
-    }
-
-    // Starts everything that waited for finished operations. A compute starts only when all of them have been handled, so that
-    // it is the first in the program among all that have become ready.
-    fn settle(
-        &mut self,
-        now: Time,
-        records: &mut Records,
-        commands: &mut Vec<Command>,
-    ) -> Result<(), TooLong> {
-        loop {
-            while let Some((rank, operation)) = self.finished.pop() {
-                self.finish(rank, operation, now, records, commands);
-            }
-            let Some(rank) = self.touched.pop() else { return Ok(()) };
-            if self.ranks[rank as usize].unfinished == 0 {
-                self.end_iteration(rank, now, records, commands)?;
-            } else {
-                self.compute_next(rank, now, commands)?;
+                };
+                let groups =
+                    self.folded.map_or(std::slice::from_ref(&group), |folded| folded.groups(group));
+                records
+                    .collectives
+                    .extend(groups.iter().map(|&group| CollectiveRow { group, ..row }));
             }
         }
     }
@@ -513,14 +508,9 @@ impl<'a> Execution<'a> {
         state.unfinished -= 1;
         state.waiting[operation as usize] = DONE;
         if let Some(&start) = state.started.get(operation as usize) {
-            records.operations.push(OperationRow {
-                job: self.id,
-                iteration: state.iteration,
-                rank,
-                operation,
-                start,
-                end: now,
-            });
+            let (job, iteration) = (self.id, state.iteration);
+            let row = |&rank| OperationRow { job, iteration, rank, operation, start, end: now };
+            records.operations.extend(alike(self.folded, &rank).iter().map(row));
         }
         for &follower in self.workload().program(rank).followers(operation) {
             let waiting = &mut self.ranks[rank as usize].waiting[follower as usize];
@@ -550,7 +540,7 @@ impl<'a> Execution<'a> {
         }
         state.account(now);
         state.is_running = false;
-        records.ranks.push(RankRow {
+        let row = RankRow {
             job: self.id,
             iteration: state.iteration,
             rank,
@@ -558,11 +548,14 @@ impl<'a> Execution<'a> {
             end: now,
             compute: state.compute,
             exposed: state.exposed,
-        });
-        self.tallies.end(state.iteration, now, state.compute);
+        };
+        let alike = alike(self.folded, &rank);
+        records.ranks.extend(alike.iter().map(|&rank| RankRow { rank, ..row }));
+        self.tallies.end(state.iteration, now, state.compute, alike.len() as u32);
         state.iteration += 1;
         let (iteration, began) = (state.iteration, state.start);
-        self.tallies.record_finished(self.id, self.ranks.len(), records);
+        let ranks = self.folded.map_or(self.ranks.len(), Folded::all_ranks);
+        self.tallies.record_finished(self.id, ranks, records);
         if self.iterations == Some(iteration) {
             self.gone += 1;
             return Ok(());
@@ -617,4 +610,9 @@ impl<'a> Execution<'a> {
             Some(jitter) => spread(slowed, scaled(slowed, self.job.jitter), jitter),
         }
     }
+}
+
+// The ranks for which a rank stands: itself, or those of its class.
+fn alike<'a>(folded: Option<&'a Folded>, rank: &'a u32) -> &'a [u32] {
+    folded.map_or(std::slice::from_ref(rank), |folded| folded.ranks(*rank))
 }

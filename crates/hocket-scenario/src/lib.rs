@@ -28,7 +28,8 @@ pub use routing::{EcmpHash, RouteError, Routing};
 pub use scenario::{Scenario, ScenarioError, Stop};
 pub use tables::{
     AdjustmentRow, CollectiveRow, Column, IterationRow, JobCounters, LinkRow, OperationRow,
-    PhaseRow, RankRow, RateRow, Records, Table, TableGroup, Tables,
+    PhaseRow, RankRow, RateRow, Records, RowsMark, Table, TableGroup, Tables,
 };
+pub use training::folded::Folded;
 pub use training::{Framing, System, Training, TrainingError, TrainingSpec};
 pub use transport::{JobFlow, PathChoice, Transfer, Transport, WindowRule};

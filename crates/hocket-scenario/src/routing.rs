@@ -5,12 +5,12 @@ mod distances;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use thiserror::Error;
 
 use self::distances::Distances;
-use crate::{Fabric, LinkId, NodeId};
+use crate::{Fabric, LinkId, NodeId, NodeKind};
 
 /// The largest number of paths over which one flow is sprayed.
 pub const MAX_PATHS: usize = 64;
@@ -37,6 +37,9 @@ pub struct Routing<'a> {
     out_links: Vec<Vec<LinkId>>,
     in_links: Vec<Vec<LinkId>>,
     distances: Distances,
+    /// By switch, group of destinations and hops that are left after the next one, if there are any: the next links. A hash map
+    /// is safe here: it is never iterated.
+    between_switches: HashMap<(NodeId, usize, u32), Vec<LinkId>>,
     pinned: BTreeMap<(NodeId, NodeId), Vec<LinkId>>,
     /// By link: whether it has failed.
     down: Vec<bool>,
@@ -93,7 +96,8 @@ impl<'a> Routing<'a> {
         }
         let (distances, pinned) = (Distances::new(&fabric), BTreeMap::new());
         let down = vec![false; fabric.links().len()];
-        Self { fabric, hash, out_links, in_links, distances, pinned, down }
+        let between_switches = HashMap::new();
+        Self { fabric, hash, out_links, in_links, distances, between_switches, pinned, down }
     }
 
     /// Sends every flow from `from` to `to` over `path` instead of the shortest paths.
@@ -115,6 +119,7 @@ impl<'a> Routing<'a> {
         if self.down[link.index()] != down {
             self.down[link.index()] = down;
             self.distances.forget();
+            self.between_switches.clear();
         }
     }
 
@@ -187,10 +192,19 @@ impl<'a> Routing<'a> {
         let mut at = from;
         while left > 0 {
             left -= 1;
-            let mut choices = self.nearer(at, to, left);
-            let count = choices.clone().count();
-            let chosen = if count == 1 { 0 } else { self.choose(from, to, at, flow_label, count) };
-            let choice = choices.nth(chosen).expect("the choice lies below the count");
+            let choice = if left > 0 && self.fabric.nodes()[at.index()].kind == NodeKind::Switch {
+                let key = (at, self.distances.group(to), left);
+                if !self.between_switches.contains_key(&key) {
+                    let links = self.nearer(at, to, left).collect();
+                    self.between_switches.insert(key, links);
+                }
+                let choices = &self.between_switches[&key];
+                choices[self.choose(from, to, at, flow_label, choices.len())]
+            } else {
+                let mut choices = self.nearer(at, to, left);
+                let chosen = self.choose(from, to, at, flow_label, choices.clone().count());
+                choices.nth(chosen).expect("the choice lies below the count")
+            };
             path.push(choice);
             at = self.fabric.links()[choice.index()].to;
         }
@@ -305,6 +319,9 @@ impl<'a> Routing<'a> {
     }
 
     fn choose(&self, from: NodeId, to: NodeId, at: NodeId, label: u64, count: usize) -> usize {
+        if count == 1 {
+            return 0;
+        }
         let hash = match self.hash {
             EcmpHash::Mixed => mixed_hash([from.code(), to.code(), at.code()], label),
             EcmpHash::Murmur3 => {

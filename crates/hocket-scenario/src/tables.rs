@@ -43,6 +43,10 @@ pub struct Records {
     summaries: Vec<JobSummary>,
 }
 
+/// A point in the rows of [`Records`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowsMark([usize; 3]);
+
 /// A summary of a job's iterations and adjustments.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct JobSummary {
@@ -152,6 +156,22 @@ impl Records {
         let of_jobs = self.iterations.len() + self.phases.len() + self.rates.len();
         let of_ranks = self.ranks.len() + self.operations.len() + self.collectives.len();
         of_jobs + self.adjustments.len() + of_ranks
+    }
+
+    /// The present end of the rows of ranks, operations and collectives.
+    pub fn mark(&self) -> RowsMark {
+        RowsMark([self.ranks.len(), self.operations.len(), self.collectives.len()])
+    }
+
+    /// Sorts the rows of ranks, operations and collectives since a mark, which all have the same end: by job, then rank or
+    /// group. Their order then does not depend on that in which an engine handled events of one time.
+    pub fn sort_since(&mut self, mark: &RowsMark) {
+        let RowsMark([ranks, operations, collectives]) = *mark;
+        self.ranks[ranks..].sort_unstable_by_key(|row| (row.job, row.rank, row.iteration));
+        self.operations[operations..]
+            .sort_unstable_by_key(|row| (row.job, row.rank, row.iteration, row.operation));
+        self.collectives[collectives..]
+            .sort_unstable_by_key(|row| (row.job, row.group, row.iteration, row.operation));
     }
 
     /// The number of finished iterations of all jobs, including those that were taken out.

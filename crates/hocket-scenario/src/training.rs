@@ -1,5 +1,7 @@
 //! A training job given by its operations: its workload, the hosts of its ranks, and the algorithms of its collectives.
 
+pub mod folded;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Bytes, Duration, Rate};
@@ -174,6 +176,11 @@ impl Training {
     pub fn collective(&self, group: u32, kind: CollectiveKind, bytes: Bytes) -> (u32, &Collective) {
         let number = self.collectives[group as usize][&(kind, bytes)];
         (number, &self.table[number as usize])
+    }
+
+    /// The numbers of a group's collectives, each once.
+    pub fn collectives_of(&self, group: u32) -> impl Iterator<Item = u32> {
+        self.collectives[group as usize].values().copied()
     }
 
     /// All distinct collectives of the job, by number.

@@ -32,7 +32,7 @@ def run_flows(
             job_columns.update(columns)
         sink.append(name, renamed(columns, shown))
 
-    spec = run_spec(plan)
+    spec = run_spec(plan, jobs)
     # Appending every empty table first fixes their order, whichever gets rows first.
     append_empty(sink, _hocket.table_schemas("flow", _table_groups(jobs, spec)))
     ran = _hocket.simulate(network.fabric, jobs, spec, add, progress)

@@ -1,15 +1,18 @@
 """Runs plans on either engine and returns tables and a manifest."""
 
+import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
+from hocket import _hocket
 from hocket.engines.flow import run_flows
 from hocket.engines.network import build_network
 from hocket.engines.packet import PacketSetup
-from hocket.engines.specs import job_specs, placement_of, run_spec
+from hocket.engines.specs import job_specs, operations_of, placement_of, recorded_iterations, run_spec
 from hocket.errors import InputError, SelfCheckError, check_choice, located
 from hocket.plan import Engine, Plan, PlanLike, as_plan
 from hocket.plan.digest import digest_of
@@ -61,7 +64,7 @@ def simulate(
     engine = checked.run.engine if engine is None else engine
     check_choice("engine", engine, get_args(Engine))
     # Prepared before the directory is opened, which removes the run in it: a refused plan costs no results.
-    with located(plan):
+    with located(plan), _without_collection():
         run_into = (_by_packets if engine == "packet" else _by_rates)(checked, candidate)
     with RunWriter(directory) if directory is not None else Memory() as sink, located(plan):
         return run_into(sink, _in_seconds(progress))
@@ -107,8 +110,8 @@ def ignored(plan: Plan, engine: Engine) -> list[dict[str, str]]:
             "only the packet engine reads it; on the flow engine, share decides each job's rate",
         )
         add(job, ("window",), where, packets)
-        if job.path == "spray":
-            add(job, ("path",), where, "the flow engine puts each flow on one path")
+        if job.path == "spray" and job.training is None:
+            add(job, ("path",), where, "the flow engine puts each flow of a simple job on one path")
     return found
 
 
@@ -122,7 +125,7 @@ def _by_rates(plan: Plan, candidate: str | None) -> _RunInto:
 
     def run_into(sink: Sink, progress: _Progress) -> Run:
         outcome = run_flows(plan, network, jobs, sink, progress)
-        manifest = _manifest(plan, "flow", candidate)
+        manifest = _manifest(plan, "flow", candidate, jobs)
         return sink.finish({**manifest, **outcome, "plan": plan.resolved(placement)})
 
     return run_into
@@ -138,10 +141,10 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
         started = time.perf_counter()
 
         def manifest() -> dict[str, Any]:
-            return {**_manifest(plan, "packet", candidate), "parameters": setup.described()}
+            return {**_manifest(plan, "packet", candidate, jobs), "parameters": setup.described()}
 
         try:
-            outcome = setup.simulate(jobs, run_spec(plan), sink, progress)
+            outcome = setup.simulate(jobs, run_spec(plan, jobs), sink, progress)
         except SelfCheckError as error:
             # The engine does not report its own time after a failure, so this includes writing tables.
             run_s = time.perf_counter() - started
@@ -153,7 +156,22 @@ def _by_packets(plan: Plan, candidate: str | None) -> _RunInto:
     return run_into
 
 
-def _manifest(plan: Plan, engine: Engine, candidate: str | None) -> dict[str, Any]:
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Suspends the collector of cyclic garbage, which would search the input of large runs repeatedly."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _manifest(
+    plan: Plan, engine: Engine, candidate: str | None, jobs: "Sequence[_hocket._JobSpec]"
+) -> dict[str, Any]:
+    unasked = plan.run.record_operations is None and recorded_iterations(plan, jobs) == 0
     return {
         "hocket_version": version("hocket"),
         "engine": engine,
@@ -162,6 +180,8 @@ def _manifest(plan: Plan, engine: Engine, candidate: str | None) -> dict[str, An
         "candidate": candidate,
         "peak_rss_mb": peak_rss_mb(),
         "ignored": ignored(plan, engine),
+        # By table, the rows of an iteration that are too many to be recorded without being asked for.
+        "not_recorded": {"operations": operations_of(jobs)} if unasked else {},
     }
 
 

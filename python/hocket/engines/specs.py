@@ -1,5 +1,6 @@
 """Converts jobs, profiles and run settings of a plan to the dictionaries that `_hocket` reads."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hocket import _hocket
@@ -7,6 +8,10 @@ from hocket.engines.network import Crossings, Network
 from hocket.errors import InputError
 from hocket.plan import Job, Plan
 from hocket.profiles import WorkloadProfile
+
+MOST_OPERATIONS = 1_000_000
+"""The largest number of operations of an iteration that is recorded without being asked for: writing a
+million rows takes about a second."""
 
 
 def job_specs(
@@ -27,8 +32,26 @@ def job_specs(
     ]
 
 
-def run_spec(plan: Plan) -> "_hocket._RunSpec":
-    """The run settings of `plan` in the engines' form."""
+def operations_of(jobs: "Sequence[_hocket._JobSpec]") -> int:
+    """The number of operations of one iteration of all training jobs, over all their ranks."""
+    trainings = [job["training"] for job in jobs if job["training"] is not None]
+    return sum(
+        ranks * len(training["programs"][program])
+        for training in trainings
+        for program, ranks in Counter(program for program, _ in training["ranks"]).items()
+    )
+
+
+def recorded_iterations(plan: Plan, jobs: "Sequence[_hocket._JobSpec]") -> int:
+    """The number of first iterations of training jobs whose operations `plan` records."""
+    run = plan.run
+    if run.record_operations is not None:
+        return run.record_operations
+    return 1 if run.perfetto or operations_of(jobs) <= MOST_OPERATIONS else 0
+
+
+def run_spec(plan: Plan, jobs: "Sequence[_hocket._JobSpec]") -> "_hocket._RunSpec":
+    """The run settings of `plan` with `jobs` in the engines' form."""
     return {
         "priority_queues": plan.priority_queues,
         "goodput": plan.goodput,
@@ -36,7 +59,7 @@ def run_spec(plan: Plan) -> "_hocket._RunSpec":
         "iterations": plan.iterations,
         "until_ps": plan.run.until_ps,
         "record_rates_until_ps": plan.run.record_rates_until_ps,
-        "record_operations": plan.run.record_operations,
+        "record_operations": recorded_iterations(plan, jobs),
         "sample_every_ps": plan.run.sample_every_ps,
         "record_flows": plan.run.record_flows,
     }

@@ -320,8 +320,8 @@ class Job(Table):
     `"path-scaled"` (the same × rate ÷ line rate) or bytes. By default `"path-scaled"` for HPCC, else
     `"unlimited"`."""
     path: PathField = default("ecmp", "Hocket: what switches do")
-    """Path on a `[fabric]`: `"ecmp"`, `"spray"` (packet engine: all shortest paths in turn), or a list of
-    links, over which each flow takes the shortest path (not with `training`)."""
+    """Path on a `[fabric]`: `"ecmp"`, `"spray"` (all shortest paths in turn; not on the flow engine without
+    `training`), or a list of links, over which each flow takes the shortest path (not with `training`)."""
     label: Annotated[StrictInt, Field(ge=0, le=LARGEST)] | None = None
     """What ECMP hashes besides source and destination, for the first flow of the ring; further flows count
     up from it. By default the job's place in the plan × 10,000. Not with `training`."""

@@ -106,10 +106,9 @@ class RunSettings(Table):
     sample_every_ps: PositiveDurationPs | None = Field(default=None, alias="sample_every")
     """How often queues, rates and traffic are recorded; by default never. The flow engine records traffic
     alone."""
-    record_operations: Annotated[StrictInt, Field(ge=0, le=LARGEST)] = default(
-        1, "Hocket: operations are many rows, and much alike from iteration to iteration"
-    )
-    """Training jobs: number of first iterations whose operations are recorded; 0 records none."""
+    record_operations: Annotated[StrictInt, Field(ge=0, le=LARGEST)] | None = None
+    """Training jobs: number of first iterations whose operations are recorded; 0 records none. By default 1,
+    but 0 if an iteration of all jobs has more than 1,000,000 operations and `perfetto` is not set."""
     record_flows: StrictBool = default(True, "Hocket: every message of the packet engine")
     """Packet engine: whether each message is recorded as a row."""
     perfetto: StrictBool = default(False, "Hocket: the file is large")

@@ -49,6 +49,10 @@ def print_run(title: str, run: Run, directory: Path) -> None:
         _print_shares(summary)
         out.print()
     print_ignored((each["key"], each["why"]) for each in manifest["ignored"])
+    for table, rows in manifest["not_recorded"].items():
+        out.print(
+            f"{rows:,} {table} of each iteration not recorded; set run.record_{table} = 1 to record them"
+        )
     tables = ", ".join(f"{name} ({run.height(name):,})" for name in run.tables)
     out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
 

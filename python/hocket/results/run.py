@@ -5,7 +5,7 @@ The directory of a run contains one Parquet file per table, and `manifest.json`.
 
 import json
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -62,6 +62,14 @@ class Run(Displayed):
         """The number of rows of a table, which is not read for this if it is on disk."""
         tables = self.tables
         return tables.height(name) if isinstance(tables, _Stored) else tables[name].height
+
+    def columns(self, name: str, columns: Sequence[str]) -> pl.DataFrame | None:
+        """These columns of a table; of a table on disk, no others are read for this. None if it lacks one."""
+        tables = self.tables
+        if isinstance(tables, _Stored):
+            return tables.columns(name, columns)
+        table = tables[name]
+        return table.select(columns) if set(columns) <= set(table.columns) else None
 
     def write(self, directory: str | Path) -> Path:
         """Writes the run to `directory`, which is created if missing, and returns the directory. A run there
@@ -216,6 +224,16 @@ class _Stored(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._tables)
+
+    def columns(self, name: str, columns: Sequence[str]) -> pl.DataFrame | None:
+        """These columns of a table, or None if it lacks one."""
+        table, path = self._tables[name], _parquet(self._directory, name)
+        known = parquet.read_schema(path).names if table is None else table.columns
+        if not set(columns) <= set(known):
+            return None
+        if table is None:
+            return pl.read_parquet(path, columns=list(columns), glob=False)
+        return table.select(columns)
 
     def height(self, name: str) -> int:
         """The number of rows of a table, from the manifest."""

@@ -73,8 +73,7 @@ def columns_of(run: Run, table: str, *columns: str) -> pl.DataFrame | None:
     """These columns of a table; None if the run lacks the table or the table lacks one of them."""
     if table not in run.tables:
         return None
-    frame = run.tables[table]
-    return frame.select(columns) if set(columns) <= set(frame.columns) else None
+    return run.columns(table, columns)
 
 
 def job_summary(run: Run) -> pl.DataFrame:

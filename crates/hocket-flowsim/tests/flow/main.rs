@@ -6,5 +6,6 @@ mod policies;
 mod properties;
 mod runs;
 mod skip_ahead;
+mod symmetry;
 mod training;
 mod two_jobs;

@@ -58,7 +58,8 @@ pub(super) fn too_fast(
         unreachable!("only collectives are open")
     };
     let members = training.members(group);
-    let bits = bytes.get() as f64 * 8.0 * kind.factor(members.len() as u32);
+    let (_, collective) = training.collective(group, kind, bytes);
+    let bits = bytes.get() as f64 * 8.0 * collective.factor();
     let busbw_bps = bits / end.since(done.start).as_secs_f64();
     // A tolerance for the rounding of the floating-point division.
     if busbw_bps <= limit_bps as f64 * (1.0 + 1e-9) {

@@ -37,12 +37,12 @@ impl Tallies {
         }
     }
 
-    /// A rank has finished this iteration.
-    pub(super) fn end(&mut self, iteration: u64, now: Time, compute: Duration) {
+    /// Ranks that are alike, so many in number, have finished this iteration.
+    pub(super) fn end(&mut self, iteration: u64, now: Time, compute: Duration, ranks: u32) {
         let tally = &mut self.open[(iteration - self.first) as usize];
-        tally.done += 1;
+        tally.done += ranks;
         tally.end = now;
-        tally.compute_ps += u128::from(compute.as_ps());
+        tally.compute_ps += u128::from(compute.as_ps()) * u128::from(ranks);
     }
 
     /// Moves iterations that all `ranks` have finished to the records.

@@ -70,11 +70,15 @@ impl Distances {
         self.group_of[to.index()] = Some(group);
     }
 
+    /// The group of a destination that has been learnt: destinations with the same distances from all switches.
+    pub(super) fn group(&self, to: NodeId) -> usize {
+        self.group_of[to.index()].expect("distances are learnt before they are used")
+    }
+
     /// Hops from a switch to `to`, which has been learnt; `None` for other nodes and for switches from which no path leads
     /// there.
     pub(super) fn to(&self, to: NodeId) -> impl Fn(NodeId) -> Option<u32> + Clone {
-        let group = self.group_of[to.index()].expect("distances are learnt before they are used");
-        let hops = &self.hops[group];
+        let hops = &self.hops[self.group(to)];
         move |node| {
             // `NO_SWITCH` is no index, so `get` returns nothing for hosts and scale-up switches.
             let hops = hops.get(self.places[node.index()]).filter(|&&hops| hops != UNREACHED)?;

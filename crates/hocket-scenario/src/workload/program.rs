@@ -1,5 +1,7 @@
 //! Operations, and the programs that ranks run.
 
+use std::collections::BTreeSet;
+
 use hocket_des::{Bytes, Duration};
 
 use super::error::WorkloadError;
@@ -76,6 +78,18 @@ impl Program {
     pub fn collectives(&self, communicator: usize) -> &[u32] {
         // The list ends at the last communicator that has a collective.
         self.collectives.get(communicator).map_or(&[], |all| all)
+    }
+
+    /// With whom it exchanges messages: position of the communicator and position in the group, each pair once, in order.
+    pub fn exchanges(&self) -> Vec<(u32, u32)> {
+        let exchange = |operation: &Operation| match operation.kind {
+            OperationKind::Send(exchange) | OperationKind::Recv(exchange) => {
+                Some((exchange.communicator, exchange.peer))
+            }
+            OperationKind::Compute(_) | OperationKind::Collective { .. } => None,
+        };
+        let all: BTreeSet<_> = self.operations.iter().filter_map(exchange).collect();
+        all.into_iter().collect()
     }
 
     pub(super) fn new(number: usize, operations: Vec<Operation>) -> Result<Self, WorkloadError> {

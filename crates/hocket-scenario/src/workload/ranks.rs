@@ -1,6 +1,7 @@
 //! Ranks with their programs and groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::program::{Exchange, OperationKind, Program};
 
@@ -22,7 +23,7 @@ pub struct Workload {
     pub(super) ranks: Vec<Rank>,
     /// By rank and operation: the number of earlier sends, or receives, with the same peer and tag. Empty for a rank without
     /// sends and receives.
-    pub(super) turns: Vec<Vec<u32>>,
+    pub(super) turns: Vec<Arc<[u32]>>,
 }
 
 /// The messages with one tag from one rank to another. The n-th send is matched with the n-th receive.
@@ -70,7 +71,24 @@ impl Workload {
         self.turns[rank as usize][operation as usize]
     }
 
-    pub(super) fn turns_of(&self, rank: u32) -> Vec<u32> {
+    /// By rank: its turns. Ranks of one program share them, unless a program names one rank in several ways.
+    pub(super) fn all_turns(&self) -> Vec<Arc<[u32]>> {
+        let mut of_program: Vec<Option<Arc<[u32]>>> = vec![None; self.programs.len()];
+        let exchanges: Vec<_> = self.programs.iter().map(Program::exchanges).collect();
+        let turns = self.ranks.iter().zip(0_u32..).map(|(rank, id)| {
+            let program = rank.program as usize;
+            let peers = exchanges[program].iter().map(|&(communicator, peer)| {
+                self.groups[self.group(id, communicator) as usize][peer as usize]
+            });
+            if peers.collect::<BTreeSet<_>>().len() < exchanges[program].len() {
+                return self.turns_of(id);
+            }
+            Arc::clone(of_program[program].get_or_insert_with(|| self.turns_of(id)))
+        });
+        turns.collect()
+    }
+
+    fn turns_of(&self, rank: u32) -> Arc<[u32]> {
         let operations = self.program(rank).operations();
         let mut seen = BTreeMap::new();
         let turns = operations.iter().map(|operation| {
@@ -83,9 +101,9 @@ impl Workload {
             *next += 1;
             *next - 1
         });
-        let turns: Vec<u32> = turns.collect();
-        // A workload can have millions of operations, and most ranks have only collectives: they need no turns.
-        if seen.is_empty() { Vec::new() } else { turns }
+        let turns: Arc<[u32]> = turns.collect();
+        // Most ranks have only collectives: they need no turns.
+        if seen.is_empty() { Arc::new([]) } else { turns }
     }
 
     pub(super) fn rank_ids(&self) -> std::ops::Range<u32> {

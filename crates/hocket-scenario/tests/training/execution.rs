@@ -89,7 +89,7 @@ impl<'a> Hand<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let (mut records, mut commands) = (Records::new(scenario), Vec::new());
         let id = JobId::new(0);
-        let execution = Execution::new(scenario, id, 1, &mut records, &mut commands);
+        let execution = Execution::new(scenario, id, None, 1, &mut records, &mut commands);
         Self { execution: execution.expect("it starts in time"), records, commands }
     }
 
@@ -99,25 +99,30 @@ impl<'a> Hand<'a> {
     }
 
     fn wake(&mut self, rank: u32, us: u64) -> Vec<Command> {
-        self.execution.wake(rank, at(us), &mut self.records, &mut self.commands).expect("in time");
-        self.take_commands()
+        self.execution.wake(rank, at(us), &mut self.commands);
+        self.settle(us)
     }
 
     fn collective_done(&mut self, group: u32, member: u32, us: u64) -> Vec<Command> {
         let (records, commands) = (&mut self.records, &mut self.commands);
-        self.execution.collective_done(group, member, at(us), records, commands).expect("in time");
-        self.take_commands()
+        self.execution.collective_done(group, member, at(us), records, commands);
+        self.settle(us)
     }
 
     fn delivered(&mut self, message: u32, us: u64) -> Vec<Command> {
-        let (records, commands) = (&mut self.records, &mut self.commands);
-        self.execution.delivered(message, at(us), records, commands).expect("in time");
-        self.take_commands()
+        self.execution.delivered(message, at(us));
+        self.settle(us)
     }
 
     fn acknowledged(&mut self, message: u32, us: u64) -> Vec<Command> {
+        self.execution.acknowledged(message, at(us));
+        self.settle(us)
+    }
+
+    /// The commands of everything that waited for the events so far.
+    fn settle(&mut self, us: u64) -> Vec<Command> {
         let (records, commands) = (&mut self.records, &mut self.commands);
-        self.execution.acknowledged(message, at(us), records, commands).expect("in time");
+        self.execution.settle(at(us), records, commands).expect("in time");
         self.take_commands()
     }
 
@@ -350,7 +355,7 @@ fn a_collective_faster_than_the_links_of_its_ranks_is_named() {
         for member in 0..2 {
             let (records, commands) = (&mut hand.records, &mut hand.commands);
             let end = Time::ZERO + Duration::from_ns(ns);
-            hand.execution.collective_done(0, member, end, records, commands).expect("in time");
+            hand.execution.collective_done(0, member, end, records, commands);
         }
         hand.execution.check_speeds()
     };
