@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hocket_des::{Bytes, Duration, Time};
+use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{ClosedLoop, Slots};
 use hocket_scenario::{
     AdjustmentRow, Crossing, Fabric, Job, JobCounters, JobId, LinkId, Profile, Share,
@@ -16,24 +16,28 @@ use crate::allocation::Load;
 use crate::cluster::alone::Alone;
 use crate::cluster::component::{Cluster, Component};
 use crate::cluster::groups::Groups;
+use crate::cluster::part::Part;
 use crate::cluster::running::Running;
 use crate::cluster::skip_ahead::Rows;
 use crate::error::FlowError;
-use crate::goodput::Goodput;
 use crate::marks::{LinkMarks, MarkModel};
 use crate::network::Policy;
-use crate::sender::Sender;
 
 mod alone;
 mod component;
 mod groups;
+mod part;
 mod running;
+mod settings;
 mod similar_iterations;
 mod skip_ahead;
+mod traffic;
 
 pub use crate::contention::Encounter;
+pub use settings::Settings;
 pub use similar_iterations::SimilarIterations;
 pub use skip_ahead::SkipAhead;
+pub use traffic::Traffic;
 
 /// Steps of simulated time that are longer than this are worth a thread for each core.
 const WORTH_A_THREAD: Duration = Duration::from_secs(10);
@@ -85,27 +89,6 @@ pub struct ClusterRun {
     traffic: BTreeMap<(LinkId, JobId), Traffic>,
 }
 
-/// How a cluster is run and what is recorded.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The seed of all random streams of the run.
-    pub seed: u64,
-    /// The number of queues that a link serves in strict order.
-    pub priority_queues: u8,
-    /// Crossings count 1/`flow_parts` of a flow, so that a flow can be spread over several paths. At least 1; times the rate of
-    /// a link, it must fit in 60 bits. The model of marks counts whole flows and needs 1.
-    pub flow_parts: u64,
-    /// The goodput of links for which jobs contend.
-    pub goodput: Goodput,
-    /// Consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
-    /// the row's first one; 0 merges only equal iterations.
-    pub merge: f64,
-    /// The model of ECN marks; `None` counts no marks.
-    pub marks: Option<MarkModel>,
-    /// How jobs with jitter skip ahead while nothing changes; `None` simulates all their iterations.
-    pub skip_ahead: Option<SkipAhead>,
-}
-
 /// How a job starts on a placement.
 #[derive(Clone, Debug)]
 pub struct Start {
@@ -136,19 +119,6 @@ pub enum Ended {
     Stopped,
 }
 
-/// The traffic of a job on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Traffic {
-    /// The bytes that it sent.
-    pub bytes: Bytes,
-    /// The time in which it was sending.
-    pub busy: Duration,
-    /// The part of that time in which the link was full and other flows sent as well.
-    pub contended: Duration,
-    /// The expected number of its packets that were marked on the link.
-    pub marks: f64,
-}
-
 /// The remaining work of a running job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rest {
@@ -174,33 +144,6 @@ struct Member {
     place: Option<(usize, usize)>,
 }
 
-/// Jobs that nothing in the rest of the cluster can slow down.
-enum Part {
-    Alone(Box<Alone>),
-    Sharing(Box<Component>),
-}
-
-impl Settings {
-    fn queue_of(&self, priority: u8) -> u8 {
-        priority.min(self.priority_queues - 1)
-    }
-}
-
-impl Default for Settings {
-    /// Seed 1, one queue, whole flows, no goodput lost, rows only of equal iterations, no marks, every iteration simulated.
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            priority_queues: 1,
-            flow_parts: 1,
-            goodput: Goodput::default(),
-            merge: 0.0,
-            marks: None,
-            skip_ahead: None,
-        }
-    }
-}
-
 impl Start {
     /// One iteration from the start of the run on, without jitter, with a fair share.
     pub fn new(profile: Profile, crossings: Vec<Crossing>) -> Self {
@@ -213,82 +156,6 @@ impl Start {
             share: Share::Fair,
             priority: 0,
             jitter: 0.0,
-        }
-    }
-}
-
-impl Part {
-    fn jobs(&self) -> &[Running] {
-        match self {
-            Self::Alone(alone) => std::slice::from_ref(&alone.job),
-            Self::Sharing(component) => &component.jobs,
-        }
-    }
-
-    fn job_mut(&mut self, number: usize) -> &mut Running {
-        match self {
-            Self::Alone(alone) => &mut alone.job,
-            Self::Sharing(component) => &mut component.jobs[number],
-        }
-    }
-
-    fn sender(&self, number: usize) -> &Sender {
-        match self {
-            Self::Alone(alone) => &alone.job.sender,
-            Self::Sharing(component) => component.sender(number),
-        }
-    }
-
-    fn rows(&mut self) -> &mut Rows {
-        match self {
-            Self::Alone(alone) => &mut alone.rows,
-            Self::Sharing(component) => &mut component.rows,
-        }
-    }
-
-    /// The time that it has skipped, by which its clock is behind that of the run.
-    fn behind(&self) -> Duration {
-        match self {
-            Self::Alone(alone) => alone.behind(),
-            Self::Sharing(component) => component.behind(),
-        }
-    }
-
-    /// Accounts for everything up to `now`.
-    fn settle(&mut self, now: Time) {
-        match self {
-            Self::Alone(alone) => alone.settle(now),
-            Self::Sharing(component) => component.settle(now),
-        }
-    }
-
-    /// Nothing is known any more of what its jobs will do.
-    fn disturb(&mut self) {
-        match self {
-            Self::Alone(alone) => alone.disturb(),
-            Self::Sharing(component) => component.disturb(),
-        }
-    }
-
-    /// A time before which no job leaves.
-    fn earliest_departure(&self, now: Time) -> Time {
-        match self {
-            Self::Alone(alone) => alone.earliest_departure(now),
-            Self::Sharing(component) => component.earliest_departure(now),
-        }
-    }
-
-    /// Advances to `until`, before which no job leaves. Returns the jobs that leave then.
-    fn advance(&mut self, until: Time) -> Result<Vec<JobId>, FlowError> {
-        match self {
-            Self::Alone(alone) => {
-                let ended = alone.advance(until)?;
-                Ok(ended.then_some(alone.job.id).into_iter().collect())
-            }
-            Self::Sharing(component) => {
-                let ended = component.advance(until)?;
-                Ok(ended.into_iter().map(|number| component.jobs[number].id).collect())
-            }
         }
     }
 }

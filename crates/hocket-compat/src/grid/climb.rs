@@ -4,7 +4,7 @@
 use hocket_des::{Stream, stream};
 use rand::RngExt;
 
-use super::{Amount, Cells, Grid};
+use super::cells::{Amount, Cells, Grid};
 use crate::search::Budget;
 
 /// After this many moves of random pairs per job without an improvement, some jobs are turned at

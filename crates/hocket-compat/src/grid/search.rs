@@ -9,8 +9,8 @@
 //! it is the sum of the jobs' least growths, at prices of 1 it is the load minus the capacity;
 //! raising prices where several jobs want the same capacity raises it above both.
 
+use super::cells::{Amount, Cells, Grid, WHOLE};
 use super::climb::{Climb, Rotated};
-use super::{Amount, Cells, Grid, WHOLE};
 use crate::exact::MOST_JOBS;
 use crate::search::Budget;
 

@@ -10,9 +10,9 @@ use hocket_scenario::{Fabric, JobId, LinkId, Records};
 
 use crate::allocation::Load;
 use crate::cluster::running::Running;
+use crate::cluster::settings::Settings;
 use crate::cluster::skip_ahead::{Rows, Skip, Watch};
-use crate::cluster::{Encounter, Settings};
-use crate::contention::{Contention, StreamContention};
+use crate::contention::{Contention, Encounter, StreamContention};
 use crate::engine::FlowOptions;
 use crate::error::FlowError;
 use crate::marks::{LinkMarks, MarkModel};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hocket_scenario::JobId;
 
 use crate::allocation::Load;
-use crate::cluster::Part;
+use crate::cluster::part::Part;
 use crate::cluster::running::Running;
 
 /// Jobs with the links that they share, in groups that have no link in common.

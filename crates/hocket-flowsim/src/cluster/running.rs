@@ -7,7 +7,8 @@ use hocket_scenario::closed_loop::ClosedLoop;
 use hocket_scenario::{IterationRow, JobId, LinkId};
 
 use crate::allocation::Load;
-use crate::cluster::{SimilarIterations, Traffic};
+use crate::cluster::similar_iterations::SimilarIterations;
+use crate::cluster::traffic::Traffic;
 use crate::contention::StreamContention;
 use crate::network::Policy;
 use crate::sender::{Sender, bytes_of};
