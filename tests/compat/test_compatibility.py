@@ -399,7 +399,8 @@ def test_ctrl_c_ends_the_ranking_of_placements(monkeypatch: pytest.MonkeyPatch) 
         {**each, "placement": [f"s{number}", f"r{number}"]} for number, each in enumerate(on_link["jobs"])
     ]
     ends = [(f"{side}{number}", side) for number in range(len(placed)) for side in "sr"] + [("s", "r")]
-    links = [{"ends": list(pair), "rate": "50 Gbps"} for pair in ends]
+    # As on the link, the optimum does not follow from the load.
+    links = [{"ends": list(pair), "rate": "88 Gbps"} for pair in ends]
     plan = {"fabric": {"links": links}, "jobs": placed, "compat": on_link["compat"]}
     # The spine has two directions: one may be solved, the other not begun yet.
     with suppress(KeyboardInterrupt):

@@ -173,6 +173,8 @@ struct Engine<'a> {
     periodic: Vec<PeriodicJob<'a>>,
     trainings: Vec<TrainingRun<'a>>,
     sampler: Option<Sampler>,
+    /// When the next sample is due, if one was taken at the present time.
+    next_sample: Option<Time>,
     records: Records,
     /// Scratch space: events of one time, and the training jobs that continue after them.
     simultaneous: Vec<Timer>,
@@ -256,6 +258,7 @@ impl<'a> Engine<'a> {
             periodic,
             trainings,
             sampler,
+            next_sample: None,
             records,
             simultaneous: Vec::new(),
             continuing: Vec::new(),
@@ -338,6 +341,7 @@ impl<'a> Engine<'a> {
             }
         }
         self.simultaneous = timers;
+        self.schedule_sample();
         self.records.sort_since(&rows);
         Ok(())
     }
@@ -411,10 +415,15 @@ impl<'a> Engine<'a> {
         sampler.sample(&mut self.network);
         // One sample can add rows for all jobs on all links, so they are counted after the present event.
         self.count_at = 0;
-        // Without other events and streams there is nothing to sample, and further samples would keep the run from ending.
+        self.next_sample = Some(self.network.now + sampler.interval);
+    }
+
+    // Schedules the sample after one at this time, all other events of which have been handled. Without further events and
+    // streams there is nothing to sample, and further samples would keep the run from ending.
+    fn schedule_sample(&mut self) {
+        let next = self.next_sample.take();
         if !self.network.timers.is_empty() || self.network.is_sending() {
-            let at = self.network.now + sampler.interval;
-            self.network.timers.schedule(at, Timer::Sample);
+            next.into_iter().for_each(|at| self.network.timers.schedule(at, Timer::Sample));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Training jobs: times of collectives on an idle network, overlap with compute, and contention.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hocket_des::{Bytes, Duration, Rate};
 use hocket_flowsim::{FlowOptions, FlowOutcome};
@@ -10,7 +10,7 @@ use hocket_scenario::{
     Scenario, Share, Stop, System, Training, TrainingSpec, Transport, Weight, Work,
 };
 
-use crate::common::{column_f64, run_all};
+use crate::common::{column_f64, column_ps, column_u64, run_all};
 
 const RATE: Rate = Rate::from_gbps(200);
 const DELAY: Duration = Duration::from_ns(500);
@@ -243,4 +243,26 @@ fn a_collective_inside_servers_first_sends_less_between_them() {
         other => panic!("bytes are {other:?}"),
     };
     assert!(bytes.iter().all(|&each| each == 140_000_000), "{bytes:?}");
+}
+
+#[test]
+fn samples_continue_when_only_ranks_act_at_the_time_of_one() {
+    // 25 MB in each direction of each of two NICs at 200 Gbps take 1 ms, after 10 ms of compute: when the first sample is
+    // taken, no timer is left, and the collective has not begun yet.
+    let program = vec![
+        operation("compute", compute(10), &[]),
+        operation("reduce", collective(CollectiveKind::AllReduce, 25_000_000), &[0]),
+    ];
+    let job = job("job", spec(spmd(2, program), Algorithm::Ring));
+    let stop = Stop { iterations: Some(2), until: None };
+    let scenario = Scenario::new(one_switch(2), vec![job], 1, 1, stop).expect("the job is valid");
+    let options =
+        FlowOptions { sample_every: Some(Duration::from_ms(1)), ..FlowOptions::default() };
+    let outcome = run_all(&scenario, &options);
+    let samples = outcome.utilisation.expect("traffic was sampled");
+    let sum = |table| column_u64(table, "bytes").iter().sum::<u64>();
+    // A fraction of a byte may be left on each of four links.
+    assert!(sum(&samples).abs_diff(sum(&outcome.tables.links)) <= 4);
+    let times: BTreeSet<u64> = column_ps(&samples, "at_s").into_iter().collect();
+    assert!(times.len() >= 4, "{times:?}");
 }
