@@ -44,11 +44,9 @@ pub(crate) struct Claim<'a> {
 pub(crate) struct Allocator {
     links: Vec<LinkState>,
     by_queue: Vec<usize>,
-    /// Claims of the present queue whose rates still rise, in ascending order.
-    rising: Vec<usize>,
     /// Claims of the present queue that have just stopped rising, in ascending order.
     frozen: Vec<usize>,
-    /// Links with rising claims.
+    /// The links of the present queue that can be full.
     loaded: Vec<usize>,
     goodput: Goodput,
     /// Scratch space: the jobs on a link.
@@ -56,10 +54,10 @@ pub(crate) struct Allocator {
     /// The numbers of the present allocation and of its present queue, with which links are stamped.
     visit: u64,
     queue: u64,
-    /// By claim: the level of its cap, rounded.
+    /// By claim: the rounded level of its cap while its rate rises, otherwise infinity.
     caps: Vec<f64>,
-    /// Levels that are above it when rounded are above the lowest one.
-    near: f64,
+    /// By place in `loaded`: the rounded level of the link while claims on it rise, otherwise infinity.
+    levels: Vec<f64>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,7 +72,6 @@ struct LinkState {
     wasted_bps: u64,
     /// The sum of the weights of its rising claims, each times its flows.
     rising_weight: u128,
-    rounded_level: f64,
     /// The claims of the present queue.
     claims: Vec<usize>,
     full: bool,
@@ -85,8 +82,9 @@ struct LinkState {
     mixed: bool,
     /// The last allocation that visited it.
     visit: u64,
-    /// The last queue of an allocation that loaded it.
+    /// The last queue of an allocation that loaded it, and its place among the links of that queue.
     queue: u64,
+    place: usize,
 }
 
 /// The rate per weight at which a claim reaches its cap or a link its capacity. It is kept as a fraction and
@@ -104,7 +102,6 @@ impl Allocator {
         Self {
             links,
             by_queue: Vec::new(),
-            rising: Vec::new(),
             frozen: Vec::new(),
             loaded: Vec::new(),
             goodput,
@@ -112,7 +109,7 @@ impl Allocator {
             visit: 0,
             queue: 0,
             caps: Vec::new(),
-            near: 0.0,
+            levels: Vec::new(),
         }
     }
 
@@ -129,7 +126,6 @@ impl Allocator {
     pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
         rates_bps.clear();
         rates_bps.resize(claims.len(), 0);
-        self.caps.resize(claims.len(), 0.0);
         self.reset(claims);
         // Taken out while `fill` borrows everything, and put back to keep its allocation.
         let mut by_queue = std::mem::take(&mut self.by_queue);
@@ -186,25 +182,21 @@ impl Allocator {
         if loses {
             self.withhold(claims, queue);
         }
-        self.rising.clear();
-        self.rising.extend_from_slice(queue);
+        self.caps.clear();
+        self.caps.resize(claims.len(), f64::INFINITY);
         for &index in queue {
             self.caps[index] = claims[index].cap_level().rounded();
         }
-        for &link in &self.loaded {
-            let link = &mut self.links[link];
-            link.rounded_level = link.level().rounded();
-        }
-        while let Some(level) = self.lowest_level(claims) {
-            self.freeze(claims, level);
+        self.levels.clear();
+        self.levels.extend(self.loaded.iter().map(|&link| self.links[link].level().rounded()));
+        while let Some(level) = self.freeze(claims) {
             let mut frozen = std::mem::take(&mut self.frozen);
             for index in frozen.drain(..) {
                 rates_bps[index] = level.rate_bps(claims[index].weight);
+                self.caps[index] = f64::INFINITY;
                 self.take(&claims[index], rates_bps[index]);
             }
             self.frozen = frozen;
-            let links = &self.links;
-            self.loaded.retain(|&link| links[link].rising_weight > 0);
         }
         if loses {
             self.give_back(claims, queue);
@@ -259,6 +251,7 @@ impl Allocator {
                     link.queue = self.queue;
                     link.rising_weight = 0;
                     link.claims.clear();
+                    link.place = self.loaded.len();
                     self.loaded.push(load.link);
                 }
                 link.claims.push(index);
@@ -267,37 +260,35 @@ impl Allocator {
         }
     }
 
-    fn lowest_level(&mut self, claims: &[Claim<'_>]) -> Option<Level> {
-        let caps = self.rising.iter().map(|&index| self.caps[index]);
-        let links = self.loaded.iter().map(|&link| self.links[link].rounded_level);
-        self.near = caps.chain(links).fold(f64::INFINITY, f64::min) * (1.0 + ROUNDING);
-        let caps = self.rising.iter().filter(|&&index| self.caps[index] <= self.near);
-        let caps = caps.map(|&index| claims[index].cap_level());
-        let links = self.loaded.iter().map(|&link| &self.links[link]);
-        let links = links.filter(|link| link.rounded_level <= self.near).map(LinkState::level);
-        caps.chain(links).min_by(Level::compare)
-    }
-
-    // Moves the claims that stop rising at `level` to `frozen`. All of them are found before any rate is taken from a link,
-    // so that their order does not matter.
-    fn freeze(&mut self, claims: &[Claim<'_>], level: Level) {
-        let at_level = |reached: Level| reached.compare(&level).is_eq();
-        for &link in &self.loaded {
-            let link = &mut self.links[link];
-            if link.rounded_level <= self.near && at_level(link.level()) {
-                link.full = true;
-                self.frozen.extend_from_slice(&link.claims);
-            }
+    // Moves the claims that stop rising at the lowest level to `frozen`, and returns that level; `None` if no claim rises any
+    // more. All of them are found before any rate is taken from a link, so that their order does not matter.
+    fn freeze(&mut self, claims: &[Claim<'_>]) -> Option<Level> {
+        let lowest = self.caps.iter().chain(&self.levels).copied().fold(f64::INFINITY, f64::min);
+        if lowest == f64::INFINITY {
+            return None;
         }
-        let (caps, near) = (&self.caps, self.near);
-        let stopped_by_cap =
-            |index: &usize| caps[*index] <= near && at_level(claims[*index].cap_level());
-        self.frozen.extend(self.rising.iter().copied().filter(stopped_by_cap));
+        // Rounded levels are compact, and rule out all others but a few without a look at links and claims.
+        let near = lowest * (1.0 + ROUNDING);
+        let is_near = |&(_, level): &(usize, &f64)| *level <= near;
+        let caps = self.caps.iter().enumerate().filter(is_near).map(|(index, _)| index);
+        let links = self.levels.iter().enumerate().filter(is_near);
+        let links = links.map(|(place, _)| self.loaded[place]);
+        let cap_levels = caps.clone().map(|index| claims[index].cap_level());
+        let link_levels = links.clone().map(|link| self.links[link].level());
+        let level = cap_levels.chain(link_levels).min_by(Level::compare)?;
+        let at_level = |reached: Level| reached.compare(&level).is_eq();
+        self.frozen.extend(caps.filter(|&index| at_level(claims[index].cap_level())));
+        let full: Vec<usize> = links.filter(|&link| at_level(self.links[link].level())).collect();
+        for link in full {
+            let link = &mut self.links[link];
+            link.full = true;
+            // The others have been stopped before, by their caps or by other links.
+            let rising = link.claims.iter().filter(|&&index| self.caps[index] < f64::INFINITY);
+            self.frozen.extend(rising);
+        }
         self.frozen.sort_unstable();
         self.frozen.dedup();
-        // Claims of a link that has become full may have been stopped before by their caps or by other links.
-        self.frozen.retain(|index| self.rising.binary_search(index).is_ok());
-        self.rising.retain(|index| self.frozen.binary_search(index).is_err());
+        Some(level)
     }
 
     fn take(&mut self, claim: &Claim<'_>, rate_bps: u64) {
@@ -307,7 +298,10 @@ impl Allocator {
             if link.queue == self.queue {
                 link.available_bps -= rate_bps * load.flows;
                 link.rising_weight -= claim.weight_on(load);
-                link.rounded_level = link.level().rounded();
+                self.levels[link.place] = match link.rising_weight {
+                    0 => f64::INFINITY,
+                    _ => link.level().rounded(),
+                };
             }
         }
     }
@@ -322,7 +316,6 @@ impl LinkState {
             queue_demand_bps: 0,
             wasted_bps: 0,
             rising_weight: 0,
-            rounded_level: 0.0,
             claims: Vec::new(),
             full: false,
             sharers: 0,
@@ -330,6 +323,7 @@ impl LinkState {
             mixed: false,
             visit: 0,
             queue: 0,
+            place: 0,
         }
     }
 
