@@ -8,6 +8,7 @@ __all__ = [
     "ClusterRun",
     "Fabric",
     "PolluxSearch",
+    "PreparedRanking",
     "SelfCheckError",
     "commensurate",
     "congestion_preset",
@@ -389,15 +390,16 @@ def score(
 def commensurate(periods_ps: Sequence[int], tolerance: float) -> _FitResult: ...
 def stretched(job: _Profile, period_ps: int) -> _Profile: ...
 
+@final
 class PreparedRanking:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         fabric: Fabric,
         jobs: Sequence[_RankJob],
         candidates: Sequence[_RankCandidate],
         search: _Search,
         options: _RankOptions,
-    ) -> None: ...
+    ) -> PreparedRanking: ...
     def preliminary(self) -> list[_PreliminaryRow]: ...
     def tight_bounds(self, candidate: int) -> list[tuple[int, float]]: ...
     def place(self, candidate: int) -> _PlacementRow: ...

@@ -352,8 +352,10 @@ def test_jobs_that_contend_lose_the_goodput_of_the_fabric(
 
 def test_a_run_that_skips_ahead_says_what_it_repeated(make_trace: MakeTrace, scripted: MakeScripted) -> None:
     # `a` and `b` share the links of two racks; `c` has one server and no link.
-    jobs = [{"name": "a"}, {"name": "b"}, {"name": "c", "workers": 1}]
-    jobs = [{**job, "iterations": 2_000} for job in jobs]
+    jobs = [
+        {"name": name, "workers": workers, "iterations": 2_000}
+        for name, workers in zip("abc", (2, 2, 1), strict=True)
+    ]
     placement = {"a": (0, 2), "b": (1, 3), "c": (4,)}
     policy = Policy("scripted", scripted({0: placement}))
     settings = {"jitter": 0.01}
@@ -372,4 +374,6 @@ def test_a_run_that_skips_ahead_says_what_it_repeated(make_trace: MakeTrace, scr
 
 def mean_slowdown(run: Run, job: str) -> float:
     rows = run.tables["iterations"].filter(pl.col("job") == job)
-    return float((rows["iteration_s"] * rows["count"]).sum() / (rows["ideal_s"] * rows["count"]).sum())
+    total_s = pl.col("iteration_s", "ideal_s") * pl.col("count")
+    iteration_s, ideal_s = rows.select(total_s.sum()).row(0)
+    return float(iteration_s / ideal_s)

@@ -180,6 +180,7 @@ def catalogue_frame() -> "pl.DataFrame":
 
     All are data parallel on two GPUs (a DLRM with its tables split), at the entry's own batch size.
 
+    >>> import polars as pl
     >>> catalogue_frame().filter(pl.col("model") == "DLRM (HOTI'22)")["all_to_all_bytes"].item()
     8388608
     """

@@ -119,6 +119,7 @@ def figure_3_profile() -> WorkloadProfile:
 def catalogue_frame() -> "pl.DataFrame":
     """The catalogue as a table: one row per model and strategy, with its iteration at the reference point.
 
+    >>> import polars as pl
     >>> catalogue_frame().filter(pl.col("model") == "VGG16")["period_ms"].item()
     274.0
     """
