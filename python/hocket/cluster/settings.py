@@ -37,4 +37,5 @@ class Settings(Table):
     """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
     skip_ahead: StrictBool = default(False, "Hocket: simulate every iteration")
     """Simulate only some of the iterations between two changes of placements or slots, and repeat them in
-    place of the others. Jobs without jitter are always simulated."""
+    place of the others. Jobs without jitter, and those that share links by adaptive weights, are always
+    simulated."""

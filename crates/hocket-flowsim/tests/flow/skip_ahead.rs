@@ -3,7 +3,7 @@
 use hocket_des::{Duration, Rate, Time};
 use hocket_flowsim::cluster::{ClusterRun, Ended, Settings, SimilarIterations, SkipAhead, Start};
 use hocket_scenario::closed_loop::Slots;
-use hocket_scenario::{Crossing, Fabric, LinkId, Phase, Profile};
+use hocket_scenario::{Crossing, Fabric, LinkId, Phase, Profile, Share, Weight};
 
 use crate::properties::fabric;
 
@@ -161,6 +161,19 @@ fn a_skip_keeps_jobs_in_their_slots() {
     }
     let contended: Duration = run.traffic().values().map(|traffic| traffic.contended).sum();
     assert!(contended < Duration::from_secs(40), "{contended}");
+}
+
+#[test]
+fn jobs_with_adaptive_weights_are_always_simulated() {
+    let settings = Settings { skip_ahead: Some(SkipAhead::default()), ..Settings::default() };
+    let mut run = ClusterRun::new(&one_link(), settings);
+    let share = Share::adaptive(Weight::new(1.0).unwrap());
+    for name in ["a", "b"] {
+        let job = run.add(name);
+        run.start(job, Start { share, ..start(60, 40, 40) }).unwrap();
+    }
+    run.advance(seconds(60)).unwrap();
+    assert_eq!(run.repeated_iterations(), 0);
 }
 
 #[test]
