@@ -1,13 +1,14 @@
 """The effect of time-shifts: iteration times alone, sharing and shifted, predicted on the flow engine."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hocket.compat.ranking import PlacementSolution
 from hocket.engines.flow import run_for_table
-from hocket.engines.network import Network
+from hocket.engines.network import Crossings, Network
 from hocket.engines.rows import values
 from hocket.engines.specs import job_spec, training_job_spec
 from hocket.plan import Plan
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 PREDICTED_ITERATIONS = 1_000
 """Iterations per job behind a prediction; HotNets'22 §2 and NSDI'24 §2.2 run as many."""
 
-# Training jobs run as many iterations as the flow engine simulates in a few seconds, but at least ten.
+# Jobs run as many iterations as the flow engine simulates in a few seconds, but at least ten. An event of
+# periodic jobs visits all that share links with the job.
 _MIN_ITERATIONS = 10
 _EVENTS = 300_000
+_VISITS = 30_000_000
 
 
 # Not a data frame: for a few numbers per job, loading polars would take longer than everything else.
@@ -58,15 +61,16 @@ def predict(plan: Plan, network: Network, solution: PlacementSolution) -> Predic
 
     The columns are the mean and p99 of a job's iterations including the delays between them: `alone`,
     `sharing` without shifts, and `shifted`; if periods had to be fitted, also shifted and `padded`. Each job
-    runs 1,000 iterations. With training jobs, all run for the time that 1,000 iterations of the longest take
-    alone, or for fewer of them if the flow engine would take long.
+    runs 1,000 iterations, or fewer if so many share links that the flow engine would take more than a few
+    seconds, but at least ten. With training jobs, all run for the time that 1,000 iterations of the longest
+    take alone, or for fewer of them if the flow engine would take long.
     """
     crossings = network.crossings(plan, solution.placement)
     fitted = solution.fitted
     training = [number for number, job in enumerate(plan.jobs) if job.training is not None]
-    iterations, until_ps = PREDICTED_ITERATIONS, None
+    possible = _EVENTS // solution.events if training else _VISITS // _visits(solution, crossings)
+    iterations, until_ps = max(_MIN_ITERATIONS, min(PREDICTED_ITERATIONS, possible)), None
     if training:
-        iterations = max(_MIN_ITERATIONS, min(PREDICTED_ITERATIONS, _EVENTS // solution.events))
         until_ps = iterations * max(each.period_ps for each in solution.given)
 
     def spec(number: int, *, shifted: bool, padded: bool) -> "_hocket._JobSpec":
@@ -108,6 +112,14 @@ def predict(plan: Plan, network: Network, solution: PlacementSolution) -> Predic
         times_s[f"{label}_mean_s"] = [each.mean_s for each in times]
         times_s[f"{label}_p99_s"] = [each.p99_s for each in times]
     return Prediction(tuple(job.name for job in plan.jobs), times_s)
+
+
+def _visits(solution: PlacementSolution, crossings: Sequence[Crossings]) -> int:
+    """About the number of jobs that the flow engine visits in an iteration of each job, at least 1."""
+    on_link = Counter(link for crossed in crossings for link, _ in crossed)
+    sharing = [max((on_link[link] for link, _ in crossed), default=0) for crossed in crossings]
+    phases = [2 * len(each.phases) for each in solution.given]
+    return max(1, sum(events * jobs for events, jobs in zip(phases, sharing, strict=True)))
 
 
 @dataclass(frozen=True)
