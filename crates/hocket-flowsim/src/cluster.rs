@@ -36,7 +36,7 @@ mod traffic;
 pub use crate::contention::Encounter;
 pub use settings::Settings;
 pub use similar_iterations::SimilarIterations;
-pub use skip_ahead::SkipAhead;
+pub use skip_ahead::{Fewest, SkipAhead};
 pub use traffic::Traffic;
 
 /// Steps of simulated time that are longer than this are worth a thread for each core.

@@ -89,12 +89,8 @@ impl Alone {
 
     /// Advances to `until`. Returns whether the job leaves then.
     pub(super) fn advance(&mut self, until: Time) -> Result<bool, FlowError> {
-        loop {
-            self.skip_ahead(until);
-            let until = until - self.behind;
-            let Some(now) = self.job.wake.filter(|&wake| wake <= until) else {
-                return Ok(false);
-            };
+        self.skip_ahead(until);
+        while let Some(now) = self.job.wake.filter(|&wake| wake <= until - self.behind) {
             self.now = now;
             if self.job.sender.active {
                 self.job.sender.advance(now);
@@ -115,8 +111,13 @@ impl Alone {
                     return Ok(true);
                 }
             };
-            self.leap(now, until);
+            self.leap(now, until - self.behind);
+            if let Some(watch) = self.watch.as_mut().filter(|watch| watch.is_due()) {
+                watch.turn(now);
+                self.skip_ahead(until);
+            }
         }
+        Ok(false)
     }
 
     fn note_iterations(&mut self) {
@@ -154,19 +155,17 @@ impl Alone {
     // Repeats what was watched, where that is before `until`.
     fn skip_ahead(&mut self, until: Time) {
         let Some(watch) = &mut self.watch else { return };
-        if watch.is_due() {
-            watch.turn(self.now);
-        }
         let Running { closed_loop, sender, open, done_before, .. } = &mut self.job;
         let left = closed_loop.left().unwrap_or(0);
         let room = until.since(self.now + self.behind);
         let cycle = closed_loop.slots().map_or(Duration::ZERO, |slots| slots.period);
         let Some(skip) = watch.skip(room, cycle, std::iter::once(left)) else { return };
         let (first, rows, merge) = (*done_before + closed_loop.done(), &mut self.rows, self.merge);
-        let repeated = watch.repeat(0, skip.by, left - 1, &mut |place, row, adjustment| {
-            rows.adjustments.extend(adjustment);
-            rows.iterations.extend(row.numbered(first + place).join(open, merge));
-        });
+        let repeated =
+            watch.repeat(0, skip.by, left.saturating_sub(1), &mut |place, row, adjustment| {
+                rows.adjustments.extend(adjustment);
+                rows.iterations.extend(row.numbered(first + place).join(open, merge));
+            });
         let busy = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
         sender.repeat(closed_loop.phases(), repeated, busy * repeated);
         closed_loop.skip(repeated);

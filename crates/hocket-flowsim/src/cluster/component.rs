@@ -230,17 +230,18 @@ impl Component {
     /// Advances to `until`, before which no job leaves. Returns the jobs that leave then.
     pub(super) fn advance(&mut self, until: Time) -> Result<Vec<usize>, FlowError> {
         let mut ended = Vec::new();
-        loop {
-            self.skip_ahead(until);
-            let last = until - self.behind;
-            match self.network.timers.peek_time().filter(|&time| time <= last) {
-                Some(time) => self.handle_all(time, &mut ended)?,
-                None => {
-                    self.network.now = last;
-                    return Ok(ended);
-                }
+        self.skip_ahead(until);
+        while let Some(time) =
+            self.network.timers.peek_time().filter(|&time| time <= until - self.behind)
+        {
+            self.handle_all(time, &mut ended)?;
+            if self.watch.as_ref().is_some_and(Watch::is_due) {
+                self.turn();
+                self.skip_ahead(until);
             }
         }
+        self.network.now = until - self.behind;
+        Ok(ended)
     }
 
     // Handles all events of a time.
@@ -316,10 +317,6 @@ impl Component {
 
     // Repeats what was watched, where that is before `until`.
     fn skip_ahead(&mut self, until: Time) {
-        let Some(watch) = &self.watch else { return };
-        if watch.is_due() {
-            self.turn();
-        }
         let Some(watch) = &self.watch else { return };
         let room = until.since(self.network.now + self.behind);
         let left = self.jobs.iter().map(|job| job.closed_loop.left().unwrap_or(0));

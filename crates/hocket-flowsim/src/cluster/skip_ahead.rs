@@ -27,7 +27,7 @@ pub struct SkipAhead {
 /// The smallest number of iterations, each of which must be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fewest {
-    /// Of each job.
+    /// Of each job; at least 1 to be watched, or a job would have nothing to repeat.
     pub each: u64,
     /// On average over jobs that share links.
     pub average: u64,
@@ -38,8 +38,8 @@ pub struct Fewest {
 impl Default for SkipAhead {
     fn default() -> Self {
         Self {
-            warm_up: Fewest { each: 1, average: 3, total: 6 },
-            watched: Fewest { each: 2, average: 4, total: 64 },
+            warm_up: Fewest { each: 0, average: 2, total: 6 },
+            watched: Fewest { each: 1, average: 3, total: 64 },
             repeats: 16,
             most_repeats: 64,
         }
@@ -119,6 +119,7 @@ impl Skip {
 
 impl Watch {
     pub(super) fn new(settings: SkipAhead, jobs: usize) -> Self {
+        assert!(settings.watched.each > 0, "a job that is watched has something to repeat");
         let jobs = (0..jobs).map(|_| Watched::default()).collect();
         let mut watch = Self {
             settings,
@@ -141,7 +142,7 @@ impl Watch {
 
     fn expect(&mut self, fewest: Fewest) {
         self.missing = fewest.total.max(fewest.average * self.jobs.len() as u64);
-        self.missing_jobs = self.jobs.len();
+        self.missing_jobs = if fewest.each > 0 { self.jobs.len() } else { 0 };
         for job in &mut self.jobs {
             job.missing = fewest.each;
         }
