@@ -1,18 +1,19 @@
-//! The cost of an iteration in a cluster's run: of a job alone, with and without jitter, and of jobs that share a link.
+//! The cost of an iteration in a cluster's run: of a job alone, with and without jitter, and of jobs that share a link,
+//! simulated or repeated.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hocket_des::{Duration, Rate, Time};
-use hocket_flowsim::cluster::{ClusterRun, Settings, Start};
+use hocket_flowsim::cluster::{ClusterRun, Settings, SkipAhead, Start};
 use hocket_scenario::{Crossing, Fabric, LinkId, Phase, Profile};
 
 const ITERATIONS: u64 = 1_000;
 
 // Jobs of different periods on one link, so that their overlap changes from iteration to iteration.
-fn simulate(jobs: u64, jitter: f64) -> u64 {
+fn simulate(jobs: u64, jitter: f64, skip_ahead: Option<SkipAhead>) -> u64 {
     let fabric = Fabric::one_link(Rate::from_gbps(50), Duration::ZERO).expect("50 Gbps is a rate");
-    let mut run = ClusterRun::new(&fabric, Settings::default());
+    let mut run = ClusterRun::new(&fabric, Settings { skip_ahead, ..Settings::default() });
     for number in 0..jobs {
         let (start, duration) = (Duration::from_ms(150 + number), Duration::from_ms(120));
         let up = Phase { start, duration, rate: Rate::from_gbps(30) };
@@ -32,10 +33,17 @@ fn simulate(jobs: u64, jitter: f64) -> u64 {
 
 fn iterations(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("cluster_iteration");
-    for (jobs, jitter) in [(1, 0.0), (1, 0.01), (2, 0.01), (4, 0.01)] {
+    let skipping = Some(SkipAhead::default());
+    let simulated =
+        [(1, 0.0), (1, 0.01), (2, 0.01), (4, 0.01)].map(|(jobs, jitter)| (jobs, jitter, None));
+    let repeated = [1, 2, 4].map(|jobs| (jobs, 0.01, skipping));
+    for (jobs, jitter, skip_ahead) in simulated.into_iter().chain(repeated) {
         group.throughput(Throughput::Elements(jobs * ITERATIONS));
-        let id = BenchmarkId::new(format!("{jobs}_jobs"), jitter);
-        group.bench_function(id, |bencher| bencher.iter(|| simulate(black_box(jobs), jitter)));
+        let how = if skip_ahead.is_some() { "repeated" } else { "simulated" };
+        let id = BenchmarkId::new(format!("{jobs}_jobs_{how}"), jitter);
+        group.bench_function(id, |bencher| {
+            bencher.iter(|| simulate(black_box(jobs), jitter, skip_ahead));
+        });
     }
     group.finish();
 }
