@@ -247,11 +247,6 @@ impl<'a> ClosedLoop<'a> {
         }
     }
 
-    /// Whether it has done an iteration, and starts the next one neither in a new slot nor after a time-shift.
-    pub fn is_settled(&self) -> bool {
-        self.iteration > 0 && !self.aligning && !self.is_remainder()
-    }
-
     /// One iteration on an idle network without jitter.
     pub fn period(&self) -> Duration {
         self.periodic().profile.period()

@@ -122,12 +122,7 @@ impl Alone {
 
     fn note_iterations(&mut self) {
         self.records.phases.clear();
-        let mut adjustment = None;
-        for mut row in self.records.adjustments.drain(..) {
-            row.time += self.behind;
-            adjustment = Some(row);
-            self.rows.adjustments.push(row);
-        }
+        let adjustment = self.rows.take_adjustments(&mut self.records, self.behind);
         for row in self.records.iterations.drain(..) {
             let finished = self.job.iterations(&row, self.behind, 1);
             if let Some(watch) = &mut self.watch {

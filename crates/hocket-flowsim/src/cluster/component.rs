@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hocket_des::{Duration, Time};
 use hocket_scenario::closed_loop::{Next, Slots, TooLong};
 use hocket_scenario::{Fabric, JobId, LinkId, Records, Share};
+use num_integer::Integer;
 
 use crate::allocation::Load;
 use crate::cluster::running::Running;
@@ -293,12 +294,7 @@ impl Component {
     fn note_iterations(&mut self, job: usize) {
         // A cluster has no table of phases.
         self.records.phases.clear();
-        let mut adjustment = None;
-        for mut row in self.records.adjustments.drain(..) {
-            row.time += self.behind;
-            adjustment = Some(row);
-            self.rows.adjustments.push(row);
-        }
+        let adjustment = self.rows.take_adjustments(&mut self.records, self.behind);
         if self.records.iterations.is_empty() {
             return;
         }
@@ -352,7 +348,10 @@ impl Component {
     // The shortest time after which all slots are at the same place again: a skip must not move jobs against their slots.
     fn cycle(&self) -> Duration {
         let slots = self.jobs.iter().filter_map(|job| job.closed_loop.slots());
-        let together = slots.map(|slots| slots.period.as_ps()).try_fold(1, common_multiple);
+        // Beyond 64 bits they never are.
+        let together = slots
+            .map(|slots| slots.period.as_ps())
+            .try_fold(1_u64, |all, period| (all / all.gcd(&period)).checked_mul(period));
         Duration::from_ps(together.unwrap_or(u64::MAX))
     }
 
@@ -413,13 +412,4 @@ impl Component {
             }
         }
     }
-}
-
-// The least common multiple; `None` beyond 64 bits.
-fn common_multiple(a: u64, b: u64) -> Option<u64> {
-    let (mut divisor, mut rest) = (a, b);
-    while rest > 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    (a / divisor.max(1)).checked_mul(b)
 }

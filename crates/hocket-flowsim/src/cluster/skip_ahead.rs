@@ -7,7 +7,7 @@
 //! still meanwhile: what it simulates next continues what it simulated last.
 
 use hocket_des::{Duration, Time};
-use hocket_scenario::AdjustmentRow;
+use hocket_scenario::{AdjustmentRow, Records};
 
 use crate::cluster::similar_iterations::SimilarIterations;
 
@@ -53,6 +53,20 @@ pub(super) struct Rows {
     pub(super) adjustments: Vec<AdjustmentRow>,
     /// The number of iterations so far that were repeated instead of being simulated.
     pub(super) repeated: u64,
+}
+
+impl Rows {
+    /// Takes over adjustments by a clock that is `behind` that of the run. Returns the last one, with which an iteration ended.
+    pub(super) fn take_adjustments(
+        &mut self,
+        records: &mut Records,
+        behind: Duration,
+    ) -> Option<AdjustmentRow> {
+        let known = self.adjustments.len();
+        let rows = records.adjustments.drain(..);
+        self.adjustments.extend(rows.map(|row| AdjustmentRow { time: row.time + behind, ..row }));
+        self.adjustments[known..].last().copied()
+    }
 }
 
 /// The iterations of jobs that are watched together.
