@@ -56,6 +56,8 @@ pub(crate) struct Allocator {
     queue: u64,
     /// By claim: the rounded level of its cap while its rate rises, otherwise infinity.
     caps: Vec<f64>,
+    /// By claim: the level at which it stopped rising.
+    stopped: Vec<Level>,
     /// By place in `loaded`: the rounded level of the link while claims on it rise, otherwise infinity.
     levels: Vec<f64>,
 }
@@ -63,9 +65,11 @@ pub(crate) struct Allocator {
 #[derive(Clone, Debug)]
 struct LinkState {
     capacity_bps: u64,
-    /// Capacity that no claim has taken yet.
+    /// The capacity that the claims divide between them.
+    offered_bps: u64,
+    /// What no claim has taken of it yet.
     available_bps: u64,
-    /// The sum of the demands of all claims. Below the capacity, the link limits none of them, and is left out.
+    /// The sum of the demands of all claims. Below what is offered, the link limits none of them, and is left out.
     demand_bps: u128,
     /// Of the present queue: the sum of its claims' demands, and the capacity that contention between its jobs wastes.
     queue_demand_bps: u128,
@@ -75,6 +79,8 @@ struct LinkState {
     /// The claims of the present queue.
     claims: Vec<usize>,
     full: bool,
+    /// If it is full: the level at which it became so first.
+    full_at: Level,
     /// The number of claims of all queues.
     sharers: u32,
     /// The queue and policy of the first claim, and whether another claim differs.
@@ -90,7 +96,7 @@ struct LinkState {
 /// The rate per weight at which a claim reaches its cap or a link its capacity. It is kept as a fraction and
 /// compared by cross-multiplication, since division would make close levels equal.
 #[derive(Clone, Copy, Debug)]
-struct Level {
+pub(crate) struct Level {
     bps: u64,
     weight: u128,
 }
@@ -109,6 +115,7 @@ impl Allocator {
             visit: 0,
             queue: 0,
             caps: Vec::new(),
+            stopped: Vec::new(),
             levels: Vec::new(),
         }
     }
@@ -124,9 +131,21 @@ impl Allocator {
     /// not depend on that order. Takes O(loads + levels × (claims + links)), where levels are the
     /// distinct ones at which rates stop rising.
     pub(crate) fn allocate(&mut self, claims: &[Claim<'_>], rates_bps: &mut Vec<u64>) {
+        self.allocate_beside(claims, |_| 0, rates_bps);
+    }
+
+    /// As [`allocate`](Self::allocate), where `taken_bps` of a link's capacity belong to others.
+    pub(crate) fn allocate_beside(
+        &mut self,
+        claims: &[Claim<'_>],
+        taken_bps: impl Fn(usize) -> u64,
+        rates_bps: &mut Vec<u64>,
+    ) {
         rates_bps.clear();
         rates_bps.resize(claims.len(), 0);
-        self.reset(claims);
+        self.stopped.clear();
+        self.stopped.resize(claims.len(), Level::ZERO);
+        self.reset(claims, taken_bps);
         // Taken out while `fill` borrows everything, and put back to keep its allocation.
         let mut by_queue = std::mem::take(&mut self.by_queue);
         by_queue.clear();
@@ -155,18 +174,29 @@ impl Allocator {
         self.links[link].full
     }
 
+    /// If the link limited a claim in the last allocation: the level at which it did.
+    pub(crate) fn full_at(&self, link: usize) -> Option<Level> {
+        let link = &self.links[link];
+        link.full.then_some(link.full_at)
+    }
+
+    /// The level at which a claim of the last allocation stopped rising.
+    pub(crate) fn stopped_at(&self, claim: usize) -> Level {
+        self.stopped[claim]
+    }
+
     /// The capacity of a link.
     pub(crate) fn capacity_bps(&self, link: usize) -> u64 {
         self.links[link].capacity_bps
     }
 
-    fn reset(&mut self, claims: &[Claim<'_>]) {
+    fn reset(&mut self, claims: &[Claim<'_>], taken_bps: impl Fn(usize) -> u64) {
         self.visit += 1;
         for claim in claims {
             for load in claim.loads {
                 let link = &mut self.links[load.link];
                 if link.visit != self.visit {
-                    link.reset(self.visit);
+                    link.reset(self.visit, taken_bps(load.link));
                 }
                 link.note((claim.queue, claim.policy));
                 link.demand_bps += claim.demand_bps(load);
@@ -194,6 +224,7 @@ impl Allocator {
             for index in frozen.drain(..) {
                 rates_bps[index] = level.rate_bps(claims[index].weight);
                 self.caps[index] = f64::INFINITY;
+                self.stopped[index] = level;
                 self.take(&claims[index], rates_bps[index]);
             }
             self.frozen = frozen;
@@ -281,7 +312,10 @@ impl Allocator {
         let full: Vec<usize> = links.filter(|&link| at_level(self.links[link].level())).collect();
         for link in full {
             let link = &mut self.links[link];
-            link.full = true;
+            // A later queue finds nothing left.
+            if !link.full {
+                (link.full, link.full_at) = (true, link.level());
+            }
             // The others have been stopped before, by their caps or by other links.
             let rising = link.claims.iter().filter(|&&index| self.caps[index] < f64::INFINITY);
             self.frozen.extend(rising);
@@ -311,6 +345,7 @@ impl LinkState {
     fn idle(capacity_bps: u64) -> Self {
         Self {
             capacity_bps,
+            offered_bps: capacity_bps,
             available_bps: capacity_bps,
             demand_bps: 0,
             queue_demand_bps: 0,
@@ -318,6 +353,7 @@ impl LinkState {
             rising_weight: 0,
             claims: Vec::new(),
             full: false,
+            full_at: Level::ZERO,
             sharers: 0,
             first: (0, 0),
             mixed: false,
@@ -327,9 +363,10 @@ impl LinkState {
         }
     }
 
-    fn reset(&mut self, visit: u64) {
+    fn reset(&mut self, visit: u64, taken_bps: u64) {
         self.visit = visit;
-        self.available_bps = self.capacity_bps;
+        self.offered_bps = self.capacity_bps - taken_bps;
+        self.available_bps = self.offered_bps;
         self.demand_bps = 0;
         self.full = false;
         self.sharers = 0;
@@ -346,7 +383,7 @@ impl LinkState {
     }
 
     fn can_be_full(&self) -> bool {
-        self.demand_bps >= u128::from(self.capacity_bps)
+        self.demand_bps >= u128::from(self.offered_bps)
     }
 
     fn level(&self) -> Level {
@@ -369,13 +406,20 @@ impl Claim<'_> {
 }
 
 impl Level {
+    pub(crate) const ZERO: Self = Self { bps: 0, weight: 1 };
+
+    /// The sum of the weights that rise with it.
+    pub(crate) fn weight(self) -> u128 {
+        self.weight
+    }
+
     /// As a number for a first comparison, with a relative error far below [`ROUNDING`].
-    fn rounded(self) -> f64 {
+    pub(crate) fn rounded(self) -> f64 {
         self.bps as f64 / self.weight as f64
     }
 
     // The limits of a scenario on rates, weights, flows and jobs keep the products within 128 bits: see `MAX_RATE`.
-    fn compare(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         (u128::from(self.bps) * other.weight).cmp(&(u128::from(other.bps) * self.weight))
     }
 

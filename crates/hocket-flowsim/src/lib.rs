@@ -10,6 +10,7 @@ mod counters;
 mod engine;
 mod error;
 mod goodput;
+mod incremental;
 mod marks;
 mod network;
 mod plan;

@@ -13,6 +13,7 @@ use crate::contention::{Contention, Sending, StreamContention};
 use crate::counters::FlowCounters;
 use crate::error::FlowError;
 use crate::goodput::Goodput;
+use crate::incremental::{Incremental, Streams};
 use crate::marks::LinkMarks;
 use crate::sender::Sender;
 
@@ -97,6 +98,8 @@ pub(crate) struct Network {
     /// Loads of periodic jobs count 1/`flow_parts` of a flow, and so do the capacities of the allocator.
     flow_parts: u64,
     allocator: Allocator,
+    /// If only rates that can have changed are computed again.
+    incremental: Option<Incremental>,
     adaptive_steps: NonZeroU16,
     /// Streams whose links must be shared anew at `now`.
     disturbed: Vec<usize>,
@@ -155,6 +158,7 @@ impl Network {
             unused: Vec::new(),
             allocator: Allocator::new(links.iter().map(capacity), goodput),
             links,
+            incremental: None,
             flow_parts: 1,
             adaptive_steps,
             disturbed: Vec::new(),
@@ -172,6 +176,12 @@ impl Network {
     pub(crate) fn divide_flows(&mut self, parts: u64) {
         self.flow_parts = parts;
         self.allocator.multiply_capacities(parts);
+    }
+
+    /// Computes only those rates again that can have changed, from now on. For streams of one queue whose weights do not adapt, on
+    /// links that lose nothing to contention; how often a policy acted is not counted. No stream may send yet.
+    pub(crate) fn keep_rates(&mut self) {
+        self.incremental = Some(Incremental::new(self.links.len()));
     }
 
     /// Adds a stream that does not send yet, and returns its index.
@@ -259,7 +269,11 @@ impl Network {
     pub(crate) fn set_queue(&mut self, stream: usize, queue: u8) {
         let state = &mut self.streams[stream];
         let moves = std::mem::replace(&mut state.queue, queue) != queue;
-        if moves {
+        if moves && self.incremental.take().is_some() {
+            // With several queues all rates are computed together.
+            let sends = |&stream: &usize| self.streams[stream].sender.active;
+            self.disturbed.extend((0..self.streams.len()).filter(sends));
+        } else if moves {
             self.disturbed.push(stream);
         }
     }
@@ -301,7 +315,10 @@ impl Network {
             link.senders.push((stream, load.flows));
             link.demand_bps += load.demand_bps(sender.cap);
         }
-        self.disturbed.push(stream);
+        match &mut self.incremental {
+            Some(incremental) => incremental.enter(stream),
+            None => self.disturbed.push(stream),
+        }
     }
 
     fn leave_links(&mut self, stream: usize) {
@@ -317,8 +334,11 @@ impl Network {
             contention.leave(&self.streams[stream].inputs);
         }
         let Stream { loads, sender, .. } = &self.streams[stream];
+        if let Some(incremental) = &mut self.incremental {
+            incremental.leave(stream, loads);
+        }
         for load in &**loads {
-            let could_be_full = self.can_be_full(load.link);
+            let could_be_full = self.incremental.is_none() && self.can_be_full(load.link);
             let link = &mut self.links[load.link];
             let place = link.senders.iter().position(|&(sender, _)| sender == stream);
             link.senders.remove(place.expect("a stream that leaves was sending"));
@@ -340,19 +360,67 @@ impl Network {
         rates_until: Time,
         records: &mut Records,
     ) -> Result<(), FlowError> {
-        let (streams, links) = self.component();
-        if !streams.is_empty() {
-            self.allocate(&streams, records);
-            self.check_capacity(&links)?;
-            self.note_contention(&streams, &links);
-            self.touched.extend_from_slice(&streams);
-        }
-        // Links that are now idle belong to no component.
-        for link in std::mem::take(&mut self.left) {
-            self.note_contention(&[], &[link]);
+        if self.incremental.is_some() {
+            self.share_changed_links()?;
+        } else {
+            let (streams, links) = self.component();
+            if !streams.is_empty() {
+                self.allocate(&streams, records);
+                self.check_capacity(&links)?;
+                self.note_contention(&streams, &links);
+                self.touched.extend_from_slice(&streams);
+            }
+            // Links that are now idle belong to no component.
+            for link in std::mem::take(&mut self.left) {
+                self.note_contention(&[], &[link]);
+            }
         }
         self.record_rates(rates_until, records);
         Ok(())
+    }
+
+    // Shares those links anew on which a rate can have changed.
+    fn share_changed_links(&mut self) -> Result<(), FlowError> {
+        let Some(incremental) = &mut self.incremental else { return Ok(()) };
+        // Most timers are stale, and change nothing.
+        if self.left.is_empty() && !incremental.is_disturbed() {
+            return Ok(());
+        }
+        let (streams, links) = (&self.streams, &self.links);
+        let senders = Senders { streams, links, steps: u64::from(self.adaptive_steps.get()) };
+        let rates: Vec<_> = incremental.update(&senders, &mut self.allocator).collect();
+        let mut links = incremental.visited_links().to_vec();
+        let mut streams: Vec<usize> = rates.iter().map(|&(stream, _)| stream).collect();
+        self.counters.reallocations += 1;
+        self.counters.rates += rates.len() as u64;
+        for (stream, rate_bps) in rates {
+            self.streams[stream].sender.advance(self.now);
+            self.set_rate(stream, Rate::from_bps(rate_bps), None);
+        }
+        self.check_capacity(&links)?;
+        self.touched.extend_from_slice(&streams);
+        if self.contention.is_some() {
+            links.append(&mut self.left);
+            self.add_reached(&mut streams, &mut links);
+            self.note_contention(&streams, &links);
+        }
+        Ok(())
+    }
+
+    // Adds the streams on links that become contended or are no longer, and the links of these streams: what others lose there
+    // depends on the number of their contended links.
+    fn add_reached(&self, streams: &mut Vec<usize>, links: &mut Vec<usize>) {
+        let changed = |&&link: &&usize| self.links[link].contended != self.is_contended(link);
+        let changed = links.iter().filter(changed);
+        let senders = changed.flat_map(|&link| &self.links[link].senders).map(|(stream, _)| stream);
+        let known = streams.len();
+        streams.extend(senders);
+        let loads = streams[known..].iter().flat_map(|&stream| &*self.streams[stream].loads);
+        links.extend(loads.map(|load| load.link));
+        for each in [streams, links] {
+            each.sort_unstable();
+            each.dedup();
+        }
     }
 
     // Notes which of `streams` contend on `links` from now on. Where the same streams contend at the same rates as before,
@@ -432,7 +500,15 @@ impl Network {
             [(_, flows)] => flows > self.flow_parts,
             _ => true,
         };
-        several && self.allocator.is_full(link)
+        several && self.is_full(link)
+    }
+
+    // Whether a link limits a stream.
+    fn is_full(&self, link: usize) -> bool {
+        match &self.incremental {
+            Some(incremental) => incremental.is_full(link),
+            None => self.allocator.is_full(link),
+        }
     }
 
     /// Accounts for contention up to now, on all links of a stream.
@@ -486,24 +562,31 @@ impl Network {
         let claims: Vec<_> =
             component.iter().map(|&stream| self.streams[stream].claim(steps)).collect();
         self.allocator.allocate(&claims, &mut self.rates_bps);
-        for (&stream, &rate_bps) in component.iter().zip(&self.rates_bps) {
-            let state = &mut self.streams[stream];
+        let rates_bps = std::mem::take(&mut self.rates_bps);
+        for (&stream, &rate_bps) in component.iter().zip(&rates_bps) {
+            let state = &self.streams[stream];
             // Without contention an adaptive weight has no effect, and its steps need no events.
             let adapts =
                 matches!(state.share, Share::Adaptive(_)) && self.allocator.contends(&state.loads);
             let policy_decided = self.allocator.policy_decided(&state.loads);
             records.jobs[state.job.index()].policy_acted += u64::from(policy_decided);
-            let rate = Rate::from_bps(rate_bps);
-            // At the same rate the end of a phase stays the same: its timer remains valid.
-            if rate != state.sender.rate || adapts || !state.pending {
-                state.sender.rate = rate;
-                state.generation += 1;
-                let timer = Timer::Stream { stream, generation: state.generation };
-                let time = state.next_event(self.now, adapts.then_some(steps));
-                state.pending = time.is_some();
-                if let Some(time) = time {
-                    self.timers.schedule(time, timer);
-                }
+            self.set_rate(stream, Rate::from_bps(rate_bps), adapts.then_some(steps));
+        }
+        self.rates_bps = rates_bps;
+    }
+
+    // Lets a stream that has been advanced to now send at `rate`, until its phase ends, or one of so many `steps` of it.
+    fn set_rate(&mut self, stream: usize, rate: Rate, steps: Option<u64>) {
+        let state = &mut self.streams[stream];
+        // At the same rate the end of a phase stays the same: its timer remains valid.
+        if rate != state.sender.rate || steps.is_some() || !state.pending {
+            state.sender.rate = rate;
+            state.generation += 1;
+            let timer = Timer::Stream { stream, generation: state.generation };
+            let time = state.next_event(self.now, steps);
+            state.pending = time.is_some();
+            if let Some(time) = time {
+                self.timers.schedule(time, timer);
             }
         }
     }
@@ -604,7 +687,7 @@ impl Network {
         let Some(stream) = self.streams.iter().find(|stream| stream.sender.active) else {
             return Ok(());
         };
-        let full = stream.loads.iter().find(|load| self.allocator.is_full(load.link));
+        let full = stream.loads.iter().find(|load| self.is_full(load.link));
         let load = full.or(stream.loads.first());
         Err(FlowError::Stalled {
             job: self.job_name(stream.job),
@@ -620,6 +703,23 @@ impl Network {
 
     fn link_name(&self, link: usize) -> String {
         self.links[link].name.clone()
+    }
+}
+
+/// The streams of a network, as far as their rates depend on them.
+struct Senders<'n> {
+    streams: &'n [Stream],
+    links: &'n [LinkState],
+    steps: u64,
+}
+
+impl Streams for Senders<'_> {
+    fn claim(&self, stream: usize) -> Claim<'_> {
+        self.streams[stream].claim(self.steps)
+    }
+
+    fn senders(&self, link: usize) -> &[(usize, u64)] {
+        &self.links[link].senders
     }
 }
 

@@ -54,6 +54,13 @@ pub(super) struct Cluster<'c> {
     pub(super) model: &'c Option<Arc<MarkModel>>,
 }
 
+// Whether all jobs are of one queue, and have weights that stay the same.
+fn share_alike(jobs: &[(Running, Vec<Load>)]) -> bool {
+    let queue = jobs[0].0.policy.queue;
+    let policies = &mut jobs.iter().map(|(job, _)| &job.policy);
+    policies.all(|policy| policy.queue == queue && !matches!(policy.share, Share::Adaptive(_)))
+}
+
 impl Account {
     fn new(busy: impl Iterator<Item = Duration>) -> Self {
         let busy: Vec<_> = busy.collect();
@@ -93,6 +100,9 @@ impl Component {
         let mut network = Network::new(fabric, ids, settings.goodput.clone(), steps, false);
         network.now = now;
         network.divide_flows(settings.flow_parts);
+        if settings.goodput.is_lossless() && share_alike(&jobs) {
+            network.keep_rates();
+        }
         let mut ordered = links.clone();
         ordered.resize(shared + before.len(), 0);
         before.iter().for_each(|(&link, &place)| ordered[place] = link);
