@@ -59,7 +59,7 @@ def make_trace() -> MakeTrace:
         }
         return parse_trace(
             {
-                "fabric": {"clos": clos},
+                "fabric": tables.pop("fabric", {"clos": clos}),
                 "cluster": cluster,
                 "jobs": [{**usual, **job} for job in jobs],
                 **tables,

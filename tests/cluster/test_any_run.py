@@ -23,6 +23,7 @@ POLICIES = [
     *["themis", "pollux-osdi21", "pollux-adaptdl", "random"],
     *["themis+cassini", "pollux-osdi21+cassini", "pollux-adaptdl+cassini", "random+cassini"],
     *["themis+crux", "fifo+cassini+mltcp", "random+crux+mltcp", "random+perfect-routing"],
+    *["random+monkeytree", "themis+monkeytree+cassini", "pollux-osdi21+monkeytree", "random+monkeytree+crux"],
 ]
 # Each with a batch size, and all numbers of workers that it may be submitted with here.
 MODELS = {"VGG16": (1400, 4), "BERT": (8, 3), "DLRM": (512, 4), "GPT1": (48, 3), "GPT2": (48, 2)}

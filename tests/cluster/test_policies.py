@@ -48,6 +48,8 @@ def test_a_name_is_a_scheduler_with_cassini_or_without(
         ("fifo", set()),
         ("fifo+crux+mltcp", {"crux", "mltcp"}),
         ("themis+cassini+perfect-routing", {"cassini", "perfect_routing"}),
+        ("themis+monkeytree+cassini", {"monkeytree", "cassini"}),
+        ("fifo+monkeytree+crux+mltcp", {"monkeytree", "crux", "mltcp"}),
     ],
 )
 def test_suffixes_set_what_decides_about_traffic(trace: Trace, title: str, fields: set[str]) -> None:
@@ -95,10 +97,16 @@ def test_an_own_class_gets_the_seed(trace: Trace, tmp_path: Path) -> None:
             "ideal+cassini",
             "scheduler 'ideal+cassini': its jobs share no links, so +cassini has no effect; leave it out",
         ),
+        (
+            "ideal+monkeytree",
+            "scheduler 'ideal+monkeytree': its jobs share no links, so +monkeytree has no effect; "
+            "leave it out",
+        ),
         ("themis+crx", "scheduler 'themis+crx': suffix '+crx' is not known; did you mean '+crux'?"),
         (
             "fifo+x",
-            "scheduler 'fifo+x': suffix '+x' is not known; known: +cassini, +crux, +mltcp, +perfect-routing",
+            "scheduler 'fifo+x': suffix '+x' is not known; known: +monkeytree, +cassini, +crux, +mltcp, "
+            "+perfect-routing",
         ),
         ("fifo+crux+crux", "scheduler 'fifo+crux+crux': suffix +crux is given 2 times"),
         (

@@ -29,6 +29,8 @@ POLICIES = [
     "themis+crux",
     "themis+mltcp",
     "themis+cassini+perfect-routing",
+    "fifo+monkeytree",
+    "themis+monkeytree+cassini",
     "ideal",
 ]
 

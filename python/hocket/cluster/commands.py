@@ -26,8 +26,8 @@ def cluster_command(
             "--scheduler",
             metavar="NAME",
             help="themis, pollux, pollux-osdi21, pollux-adaptdl, random, fifo, ideal or FILE.py:Class; "
-            "required. All but ideal take +cassini, +crux, +mltcp and +perfect-routing. Repeat the option to "
-            "compare schedulers with the first one.",
+            "required. All but ideal take +monkeytree, +cassini, +crux, +mltcp and +perfect-routing. Repeat "
+            "the option to compare schedulers with the first one.",
         ),
     ] = None,
     directory: Annotated[

@@ -92,7 +92,7 @@ class Explanation:
     delays: tuple[Delay, ...]
     """Delays between jobs while it was in force, largest first."""
     said: Mapping[str, Any]
-    """The scheduler's own notes on the decision, and under `crux` those of Crux."""
+    """The scheduler's own notes on the decision, and under `crux` and `monkeytree` those of these two."""
 
 
 def decisions_of(run: Run) -> pl.DataFrame:
@@ -146,7 +146,7 @@ def explain(run: Run, at_s: float) -> Explanation:
         ),
         jobs=running,
         delays=tuple(_delays(run, running, number)),
-        said={**why["scheduler"], **({"crux": why["crux"]} if why["crux"] else {})},
+        said={**why["scheduler"], **{who: why[who] for who in ("crux", "monkeytree") if why[who]}},
     )
 
 

@@ -23,6 +23,7 @@ from hocket.plan.schema import (
 from hocket.schedulers import Cluster, Gpus
 from hocket.schedulers.cassini import CassiniOptions
 from hocket.schedulers.mltcp import MltcpOptions
+from hocket.schedulers.monkeytree import MonkeytreeOptions
 from hocket.schedulers.pollux import PolluxOptions
 from hocket.schedulers.themis import ThemisOptions
 from hocket.units import LARGEST, DurationPs, PositiveDurationPs
@@ -98,6 +99,8 @@ class TraceTables(Table):
     """Options of CASSINI."""
     mltcp: MltcpOptions = MltcpOptions()
     """Options of MLTCP."""
+    monkeytree: MonkeytreeOptions = MonkeytreeOptions()
+    """Options of MonkeyTree."""
     own_models: Annotated[tuple[ModelTable, ...], Field(max_length=MAX_MODELS)] = Field(
         default=(), alias="models"
     )

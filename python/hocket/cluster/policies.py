@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Policy(NamedTuple):
     """A scheduler with its name, and what decides about the traffic of the jobs that it places.
 
-    The fields after the scheduler are in the order of their suffixes on the command line.
+    `SUFFIXES` has the suffix of each field after the scheduler.
     """
 
     name: str
@@ -36,6 +36,8 @@ class Policy(NamedTuple):
     """Whether the weights of jobs grow during an iteration, as with MLTCP."""
     perfect_routing: bool = False
     """Whether flows are divided evenly over all shortest paths."""
+    monkeytree: bool = False
+    """Whether MonkeyTree moves workers of running jobs to other racks."""
 
     @property
     def title(self) -> str:
@@ -44,6 +46,7 @@ class Policy(NamedTuple):
 
 
 SUFFIXES: Mapping[str, str] = {
+    "+monkeytree": "monkeytree",
     "+cassini": "cassini",
     "+crux": "crux",
     "+mltcp": "mltcp",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -24,6 +24,8 @@ from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
 from hocket.schedulers.crux import Crux, TrafficDecision
 from hocket.schedulers.job_routes import FLOW_PARTS, Routes
+from hocket.schedulers.monkeytree import MonkeyTree, Plan
+from hocket.schedulers.monkeytree.uplinks import uplinks_of
 
 Progress = Callable[[float, int, int], object]
 """Called after every step with simulated seconds, jobs done, and jobs in total."""
@@ -37,7 +39,7 @@ _MAX_IDLE_DECISIONS = 1_000
 
 SchedulerLike = str | Policy | Scheduler
 """A scheduler: a name that `load_policy` accepts, an object with a method `schedule`, or a `Policy` of such
-an object, which may add CASSINI, Crux, MLTCP or perfect routing."""
+an object, which may add MonkeyTree, CASSINI, Crux, MLTCP or perfect routing."""
 
 _Scheduler = TypeVar("_Scheduler", bound=SchedulerLike)
 
@@ -155,9 +157,15 @@ class _DecisionTimes:
     scheduler_s: list[float] = field(default_factory=list)
     cassini_s: list[float] = field(default_factory=list)
     crux_s: list[float] = field(default_factory=list)
+    monkeytree_s: list[float] = field(default_factory=list)
 
     def described(self) -> dict[str, Any]:
-        all_times = {"scheduler": self.scheduler_s, "cassini": self.cassini_s, "crux": self.crux_s}
+        all_times = {
+            "scheduler": self.scheduler_s,
+            "monkeytree": self.monkeytree_s,
+            "cassini": self.cassini_s,
+            "crux": self.crux_s,
+        }
         return {
             who: {"decisions": len(times), "total_s": sum(times), "longest_s": max(times, default=0.0)}
             for who, times in all_times.items()
@@ -195,6 +203,17 @@ class _Simulation:
             else None
         )
         self._crux = Crux(counted, routes, trace.priority_queues, trace.seed) if policy.crux else None
+        # Jobs with a cluster of their own share no uplinks.
+        self._monkeytree = (
+            MonkeyTree(
+                trace.monkeytree,
+                trace.cluster,
+                uplinks_of(trace.cluster, trace.file.fabric.topology),
+                balanced=policy.crux or policy.perfect_routing,
+            )
+            if policy.monkeytree and not self._dedicated
+            else None
+        )
         marks = _marks(trace) if _has_equal_flows(policy) else None
         self._engine = _hocket.ClusterRun(
             network.fabric,
@@ -212,7 +231,12 @@ class _Simulation:
         self.transitions = Transitions(
             self._engine,
             trace.cluster,
-            Costs(settings.start_cost_ps, settings.restart_cost_ps, settings.jitter),
+            Costs(
+                settings.start_cost_ps,
+                settings.restart_cost_ps,
+                trace.monkeytree.migration_ps,
+                settings.jitter,
+            ),
             routes,
             # NSDI'24 §5.1: every job runs DCQCN with its default parameters.
             share=trace.mltcp.share if policy.mltcp else ("fair", 1.0),
@@ -259,10 +283,14 @@ class _Simulation:
         departed = self.transitions.ended(self._advanced())
         arrived = self._arrivals()
         requested = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
+        planning = (planned_ps := self._planned_ps()) is not None and planned_ps <= self._engine.now_ps
+        reason = _reason(arrived, departed, requested=requested, planning=planning)
         if departed or arrived or requested:
             self._ask_again_ps = None
             if self.transitions.active:
-                self._decide(_reason(arrived, departed, requested))
+                self._decide(reason)
+        elif planning:
+            self._keep(reason)
         # After the decision, so that no job starts on GPUs that the decision takes from it.
         self.transitions.begin()
         if self._progress is not None:
@@ -278,10 +306,16 @@ class _Simulation:
 
     def _next_ps(self) -> int:
         """The next time known in advance; the engine stops earlier if a job ends."""
-        times = [self._until_ps, self._ask_again_ps]
+        times = [self._until_ps, self._ask_again_ps, self._planned_ps()]
         if self._arrived < len(self._trace.jobs):
             times.append(self._trace.jobs[self._arrived].arrival_ps)
         return min((each for each in times if each is not None), default=_NEVER_PS)
+
+    def _planned_ps(self) -> int | None:
+        """When MonkeyTree is to be asked for a plan, if no decision comes before."""
+        # Jobs that wait do not move, and their wait must not keep a run from its end.
+        waits = self._monkeytree is None or not self.transitions.stints()
+        return None if waits or self._monkeytree is None else self._monkeytree.next_ps
 
     def _arrivals(self) -> list[str]:
         """Admit the jobs that arrive now; return their names."""
@@ -297,12 +331,28 @@ class _Simulation:
         return arrived
 
     def _decide(self, reason: str) -> None:
-        """Ask the scheduler and CASSINI for a decision, and apply it."""
+        """Ask the scheduler for a decision, and apply it."""
         state = self.transitions.state()
-        decision = self._scheduler_decision(state)
+        self._apply(state, self._scheduler_decision(state), reason)
+
+    def _keep(self, reason: str) -> None:
+        """Keep the scheduler's decision, in which MonkeyTree may now move workers."""
+        state = self.transitions.state()
+        self._apply(
+            state,
+            Decision([Candidate({each.job.name: each.gpus for each in state.jobs})], self._ask_again_ps),
+            reason,
+        )
+
+    def _apply(self, state: State, decision: Decision, reason: str) -> None:
+        """Ask MonkeyTree, CASSINI and Crux what they make of `decision`, and apply it."""
+        planned = self._plan(state, decision.candidates[0])
+        if planned is not None:
+            # The scheduler's other candidates are not equivalent to a placement with moved workers.
+            decision = replace(decision, candidates=(planned.candidate,))
         chosen = self._cassini_choice(state, decision)
         candidate = decision.candidates[0 if chosen is None else chosen.candidate]
-        moved = self.transitions.apply(candidate)
+        moved = self.transitions.apply(candidate, planned.migrated if planned is not None else frozenset())
         if chosen is not None:
             self.transitions.align(chosen.slots)
         routed = self._crux_decision(state, candidate)
@@ -312,7 +362,7 @@ class _Simulation:
         waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
         self._check_progress(state, waiting, moved)
         record = DecisionRecord(
-            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, moved
+            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, planned, moved
         )
         self._tables.add_decision(record, self.transitions.stints())
 
@@ -343,6 +393,15 @@ class _Simulation:
             raise self._scheduler_error(state, str(error)) from None
         self._decision_times.cassini_s.append(time.perf_counter() - before)
         return chosen
+
+    def _plan(self, state: State, candidate: Candidate) -> Plan | None:
+        """MonkeyTree's moves of workers that `candidate` places; None without any."""
+        if self._monkeytree is None:
+            return None
+        before = time.perf_counter()
+        planned = self._monkeytree.plan(state, candidate)
+        self._decision_times.monkeytree_s.append(time.perf_counter() - before)
+        return planned
 
     def _crux_decision(self, state: State, candidate: Candidate) -> TrafficDecision | None:
         """Crux's paths and priorities for the chosen candidate; None without Crux."""
@@ -431,10 +490,10 @@ def _marks(trace: Trace) -> "_hocket._Marks | None":
     return marks
 
 
-def _reason(arrived: Sequence[str], departed: Sequence[str], requested: bool) -> str:
+def _reason(arrived: Sequence[str], departed: Sequence[str], *, requested: bool, planning: bool) -> str:
     """What triggered a decision, as text.
 
-    >>> _reason(["a", "b"], [], True)
+    >>> _reason(["a", "b"], [], requested=True, planning=False)
     'arrival of a, b; its own request'
     """
     parts = [
@@ -442,4 +501,9 @@ def _reason(arrived: Sequence[str], departed: Sequence[str], requested: bool) ->
         for what, jobs in (("arrival", arrived), ("departure", departed))
         if jobs
     ]
-    return "; ".join([*parts, *(["its own request"] if requested else [])])
+    own = [
+        what
+        for what, applies in (("its own request", requested), ("an epoch of MonkeyTree", planning))
+        if applies
+    ]
+    return "; ".join([*parts, *own])

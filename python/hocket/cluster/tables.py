@@ -30,6 +30,7 @@ from hocket.results.sink import Sink
 from hocket.schedulers import Decision
 from hocket.schedulers.cassini import Choice
 from hocket.schedulers.crux import TrafficDecision
+from hocket.schedulers.monkeytree import Plan
 
 _Columns = Mapping[str, "_hocket._Column"]
 
@@ -63,7 +64,7 @@ _STINT_COLUMNS = pl.Schema(
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """One decision: its trigger, the scheduler's answer and CASSINI's choice."""
+    """One decision: its trigger, the scheduler's answer, and what its suffixes made of it."""
 
     time_ps: int
     reason: str
@@ -75,6 +76,8 @@ class DecisionRecord:
     """CASSINI's choice; None without CASSINI."""
     routed: TrafficDecision | None
     """Crux's paths and priorities; None without Crux."""
+    planned: Plan | None
+    """MonkeyTree's moves; None without any."""
     moved: Sequence[str]
 
 
@@ -294,7 +297,7 @@ def _decisions(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
 
 
 def _why(record: DecisionRecord) -> str:
-    """The notes of the scheduler, of CASSINI and of Crux as JSON.
+    """The notes of the scheduler and of what its suffixes add, as JSON.
 
     A user's own class may note values that JSON cannot represent; they are written as text.
     """
@@ -302,6 +305,7 @@ def _why(record: DecisionRecord) -> str:
         "scheduler": dict(record.decision.why),
         "cassini": None if record.chosen is None else record.chosen.why,
         "crux": None if record.routed is None else record.routed.why,
+        "monkeytree": None if record.planned is None else record.planned.why,
     }
     return json.dumps(notes, ensure_ascii=False, default=str)
 

@@ -23,6 +23,7 @@ from hocket.plan.reading import parse_as, read_tables
 from hocket.schedulers import Cluster, ClusterJob, Gpus
 from hocket.schedulers.cassini import CassiniOptions
 from hocket.schedulers.mltcp import MltcpOptions
+from hocket.schedulers.monkeytree import MonkeytreeOptions
 from hocket.schedulers.pollux import PolluxOptions
 from hocket.schedulers.themis import ThemisOptions
 from hocket.sweeps.axes import parse_axis, with_setting
@@ -101,6 +102,11 @@ class Trace:
     def mltcp(self) -> MltcpOptions:
         """`[mltcp]`."""
         return self.file.mltcp
+
+    @property
+    def monkeytree(self) -> MonkeytreeOptions:
+        """`[monkeytree]`."""
+        return self.file.monkeytree
 
     @property
     def priority_queues(self) -> int:

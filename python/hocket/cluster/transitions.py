@@ -2,7 +2,7 @@
 others once these are free and the start cost has passed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from hocket import _hocket
@@ -22,6 +22,8 @@ class Costs:
     """From receiving its first GPUs to its first iteration."""
     restart_ps: int
     """From receiving other GPUs to the next iteration."""
+    migration_ps: int
+    """The same, for a job of which MonkeyTree moves workers while it runs."""
     jitter: float
     """Standard deviation of compute times, relative to their mean."""
 
@@ -77,6 +79,8 @@ class Member:
     """Time with any GPUs."""
     stints: int = 0
     slot: Slot | None = None
+    migrating: bool = False
+    """Whether it is about to start on GPUs to which MonkeyTree moved it while it ran."""
     traffic: Traffic | None = None
     """Its paths and priority by Crux at `gpus`; None for those of ECMP, and the highest priority."""
 
@@ -137,10 +141,12 @@ class Transitions:
         decided = {name: member.gpus for name, member in self.active.items()}
         self.apply(Candidate({**decided, **placement}))
 
-    def apply(self, candidate: Candidate) -> list[str]:
+    def apply(self, candidate: Candidate, migrated: Set[str] = frozenset()) -> list[str]:
         """Make `candidate` the target placement; return the jobs that lose GPUs allocated to them before.
 
-        Each job starts there with the first call of `begin` at which its GPUs are free.
+        Each job starts there with the first call of `begin` at which its GPUs are free. Jobs of `migrated`
+        keep their numbers of workers: a GPU counts as allocated to them since they got the one that it
+        replaces.
         """
         moved: list[str] = []
         for name, member in self.active.items():
@@ -151,13 +157,16 @@ class Transitions:
             if member.gpus:
                 moved.append(name)
             member.gpus, member.batch_size = gpus, batch_size
+            # A job that has left its GPUs already must be restarted in any case.
+            runs = member.migrating or (member.stint is not None and not member.stopping)
+            member.migrating = name in migrated and runs
             # A stint that is already ending is not stopped again: a later decision only changes the target.
             if member.stint is not None and not member.stopping:
                 member.stopping = True
                 # Between iterations, the stint ends at once.
                 if self.engine.stop(member.number):
                     self._leave(member)
-        self._update_owners()
+        self._update_owners(migrated)
         return moved
 
     def align(self, slots: Mapping[str, Slot]) -> None:
@@ -222,15 +231,25 @@ class Transitions:
             max(0, member.stints - 1),
         )
 
-    def _update_owners(self) -> None:
+    def _update_owners(self, migrated: Set[str] = frozenset()) -> None:
         """Update the owner of each GPU by the latest decision, and when it became the owner."""
         owners: list[str | None] = [None] * len(self._owners)
         for name, member in self.active.items():
             for gpu in member.gpus:
                 owners[gpu] = name
-        for gpu, (before, after) in enumerate(zip(self._owners, owners, strict=True)):
-            if before != after:
-                self._given_ps[gpu] = 0 if after is None else self.engine.now_ps
+        changes = [
+            (gpu, before, after)
+            for gpu, (before, after) in enumerate(zip(self._owners, owners, strict=True))
+            if before != after
+        ]
+        # By job: since when it had the GPUs that it migrates from.
+        since_ps: dict[str, list[int]] = {name: [] for name in migrated}
+        for gpu, before, _ in changes:
+            if before in since_ps:
+                since_ps[before].append(self._given_ps[gpu])
+        for gpu, _, after in changes:
+            now_ps = 0 if after is None else self.engine.now_ps
+            self._given_ps[gpu] = since_ps[after].pop(0) if after in since_ps else now_ps
         self._owners = owners
 
     def _set_slot(self, member: Member, slot: Slot | None) -> None:
@@ -251,7 +270,7 @@ class Transitions:
     def _start(self, member: Member) -> None:
         """Start a stint on the GPUs allocated to the job, which must be free."""
         job, now_ps = member.job, self.engine.now_ps
-        ready_ps = now_ps + (self.costs.restart_ps if member.stints else self.costs.start_ps)
+        ready_ps = now_ps + self._cost_ps(member)
         start_ps = ready_ps if member.slot is None else member.slot.next_ps(ready_ps)
         # Without links, an iteration takes as long as on an idle network.
         crossings = [] if self.dedicated else self.routes.crossings(job.name, member.gpus)
@@ -277,10 +296,16 @@ class Transitions:
         )
         if member.slot is not None:
             self.engine.align(member.number, member.slot.origin_ps, member.slot.period_ps, self.adjust)
-        member.stint = stint
+        member.stint, member.migrating = stint, False
         member.stints += 1
         if member.first_start_ps is None:
             member.first_start_ps = now_ps
+
+    def _cost_ps(self, member: Member) -> int:
+        """The time from receiving its GPUs to the next iteration of a job."""
+        if member.migrating:
+            return self.costs.migration_ps
+        return self.costs.restart_ps if member.stints else self.costs.start_ps
 
     def _claim(self, stint: Stint) -> None:
         if self.dedicated:
