@@ -9,7 +9,8 @@ from hocket.errors import InputError
 from hocket.schedulers.cassini.choice import CandidateScore, Choice, Component, LinkScore, OnCircle, Slot
 from hocket.schedulers.cassini.components import Layout, Member, Part, layout
 from hocket.schedulers.cassini.options import CassiniOptions
-from hocket.schedulers.cassini.slots import Prediction, Spacing
+from hocket.schedulers.cassini.slots import Prediction
+from hocket.schedulers.cassini.subsets import subset_slots
 from hocket.schedulers.cassini.time_shifts import Bounds, Circle, TimeShifts, TimeShiftSolver, reference
 from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 
@@ -90,7 +91,7 @@ class Cassini:
             candidates=tuple(
                 CandidateScore(each.score, each.moved_jobs, each.discarded, each.bounded) for each in rated
             ),
-            links=tuple(self._link_scores(rated[0], rated[chosen], slots)),
+            links=tuple(self._link_scores(rated[0], rated[chosen])),
             components=tuple(component for component, _ in slotted.values()),
             slots=slots,
             released=tuple(state.job.name for state in state.jobs if state.job.name in before - slots.keys()),
@@ -180,7 +181,43 @@ class Cassini:
                 found[part.key] = replace(component, kept=True), slots
             else:
                 found[part.key] = self._new_slots(state, part, solution, has_slot, started_ps)
+                if self._options.slots == "subset":
+                    found[part.key] = self._best_of(found[part.key], state, part, has_slot, started_ps)
         return found
+
+    def _best_of(
+        self,
+        of_all: tuple[Component, Mapping[str, Slot]],
+        state: State,
+        part: Part,
+        has_slot: Mapping[str, Slot],
+        started_ps: Callable[[str], int | None],
+    ) -> tuple[Component, Mapping[str, Slot]]:
+        """The component and slots `of_all` its jobs, or those of some of them if these gain more."""
+        component, slots = of_all
+        best = subset_slots(part, self._prediction(part), self._network, self._options, self._seed)
+        if best is None or (slots and component.gain is not None and component.gain >= best.gain):
+            return of_all
+        some = part.only(best.places)
+        first = reference(some, self._priorities(state, some, has_slot), self._seed)
+        circle = best.circle.turned(first)
+        name = some.names[first]
+        origin_ps = _origin_ps(state.now_ps, started_ps(name), has_slot.get(name))
+        component = replace(
+            component,
+            reference=name,
+            origin=circle.origin,
+            circle=_on_circle(some, circle),
+            gain=best.gain,
+            why_none=None,
+            subset_scores=best.scores,
+        )
+        # Turned as the circle is, so that the reference is not delayed.
+        delay_ps = best.slots[best.places[first]].origin_ps
+        return component, {
+            part.names[place]: Slot(origin_ps + (slot.origin_ps - delay_ps) % slot.period_ps, slot.period_ps)
+            for place, slot in best.slots.items()
+        }
 
     def _new_slots(
         self,
@@ -190,11 +227,7 @@ class Cassini:
         has_slot: Mapping[str, Slot],
         started_ps: Callable[[str], int | None],
     ) -> tuple[Component, Mapping[str, Slot]]:
-        in_place = {each.job.name for each in state.jobs if _runs_as(each, part)}
-        # Slots are laid out around the current iteration of the reference, so it should be a job that stays
-        # in place and has an iteration under way, preferably in a slot.
-        priorities = [1 + (name in has_slot) if name in in_place else 0 for name in part.names]
-        first = reference(part, priorities, self._seed)
+        first = reference(part, self._priorities(state, part, has_slot), self._seed)
         component = _component(part, solution, first)
         if solution.circle is None:
             return component, {}
@@ -204,7 +237,7 @@ class Cassini:
             advice = "priorities or adaptive unfairness help these jobs more"
             why_none = f"a score of {written_score(solution.score)} is below {limit:g}: {advice}"
             return replace(component, why_none=why_none), {}
-        spaced = self._spaced(part, solution.circle.turned(first))
+        spaced = self._prediction(part).spacing(solution.circle.turned(first))
         if spaced is None:
             return replace(component, why_none="late jobs delay each other further, so no slots last"), {}
         component = replace(component, gain=spaced.gain)
@@ -217,8 +250,15 @@ class Cassini:
             name: Slot(origin_ps + offset_ps, period_ps) for name, offset_ps, period_ps in places
         }
 
-    def _spaced(self, part: Part, circle: Circle) -> Spacing | None:
-        prediction = Prediction(
+    def _priorities(self, state: State, part: Part, has_slot: Mapping[str, Slot]) -> list[int]:
+        """By job of `part`, how well it serves as the reference."""
+        in_place = {each.job.name for each in state.jobs if _runs_as(each, part)}
+        # Slots are laid out around the current iteration of the reference, so it should be a job that stays
+        # in place and has an iteration under way, preferably in a slot.
+        return [1 + (name in has_slot) if name in in_place else 0 for name in part.names]
+
+    def _prediction(self, part: Part) -> Prediction:
+        return Prediction(
             self._network.fabric,
             part,
             goodput=self._goodput,
@@ -226,25 +266,20 @@ class Cassini:
             adjust=self._options.adjust,
             seed=self._seed,
         )
-        return prediction.spacing(circle)
 
-    def _link_scores(
-        self, own: _RatedCandidate, chosen: _RatedCandidate, slots: Mapping[str, Slot]
-    ) -> list[LinkScore]:
-        """The links on which jobs contend under the scheduler's own choice or under the chosen candidate."""
+    def _link_scores(self, own: _RatedCandidate, chosen: _RatedCandidate) -> list[LinkScore]:
+        """The links on which jobs contend under the scheduler's own choice, or under the chosen candidate
+        with the slots in force.
+        """
         before = {
             link: (_crossing(part, link), solution.expected[link])
             for part, solution in zip(own.layout.parts, own.time_shifts, strict=True)
             for link in part.links
         }
         after = {
-            link: (
-                _crossing(part, link),
-                # Either all jobs of a part have slots or none has.
-                (solution.scores if part.names[0] in slots else solution.expected)[link],
-            )
+            link: (_crossing(part, link), score)
             for part, solution in zip(chosen.layout.parts, chosen.time_shifts, strict=True)
-            for link in part.links
+            for link, score in _scores_in_force(solution, *self._in_force[part.key]).items()
         }
         found = []
         for link in sorted(before.keys() | after.keys()):
@@ -280,12 +315,25 @@ def _component(part: Part, solution: TimeShifts, first: int) -> Component:
     if solution.circle is None:
         return component
     circle = solution.circle.turned(first)
+    return replace(component, origin=circle.origin, circle=_on_circle(part, circle))
+
+
+def _on_circle(part: Part, circle: Circle) -> dict[str, OnCircle]:
+    """The position of each job of `part`."""
     places = zip(part.names, circle.periods_ps, circle.shifts_ps, strict=True)
-    return replace(
-        component,
-        origin=circle.origin,
-        circle={name: OnCircle(period_ps, shift_ps) for name, period_ps, shift_ps in places},
-    )
+    return {name: OnCircle(period_ps, shift_ps) for name, period_ps, shift_ps in places}
+
+
+def _scores_in_force(
+    solution: TimeShifts, component: Component, slots: Mapping[str, Slot]
+) -> Mapping[int, float]:
+    """By link of a part, its score with the slots that its jobs have."""
+    if not slots:
+        return solution.expected
+    if component.subset_scores is None:
+        return solution.scores
+    # A job without a slot is at any time as likely as at any other, whatever slots the others have.
+    return {**solution.expected, **component.subset_scores}
 
 
 def _order(rated: _RatedCandidate, number: int) -> tuple[bool, float, int, int]:

@@ -86,6 +86,8 @@ class Component:
     """Why its jobs have no slots; None if they have."""
     kept: bool
     """Whether it is unchanged since the previous decision and keeps its slots."""
+    subset_scores: Mapping[int, float] | None = None
+    """If only some of its jobs have slots: by link that no other jobs cross, its score in these slots."""
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,30 @@ class Part:
         """The names of its jobs."""
         return tuple(member.name for member in self.members)
 
+    def only(self, places: Sequence[int]) -> "Part":
+        """The members at `places`, in this order, with the links that several of them cross. They may be
+        connected only through others, so it may be no part of a layout.
+        """
+        among = {place: index for index, place in enumerate(places)}
+        links = {}
+        for link, crossing in self.links.items():
+            left = tuple((among[place], flows) for place, flows in crossing if place in among)
+            if len(left) > 1:
+                links[link] = left
+        return Part(tuple(self.members[place] for place in places), links)
+
+    @property
+    def connected(self) -> bool:
+        """Whether its links connect all members."""
+        reached = {0}
+        # Each round reaches at least one more member, or is the last one.
+        for _ in self.members:
+            for crossing in self.links.values():
+                crossed = {place for place, _ in crossing}
+                if reached & crossed:
+                    reached |= crossed
+        return len(reached) == len(self.members)
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -38,3 +38,13 @@ class CassiniOptions(Table):
     """Score below which jobs are not shifted."""
     adjust: StrictBool = default(True, "NSDI'24 §5.7: a job that drifts by 5% goes back to its slot")
     """Whether a job that drifts by 5% of its iteration goes back to its slot."""
+    slots: Literal["component", "subset"] = default(
+        "component",
+        "NSDI'24 §4.2: all jobs that share links; Hocket: subsets take longer to find and gain little",
+    )
+    """Who gets slots: all jobs of a component or none (`"component"`), or also two, three or all of them with
+    padded iterations (`"subset"`), where that is predicted to gain more."""
+    padding: Annotated[Number, Field(ge=0, le=1)] = default(
+        0.2, "Hocket: longer padding hardly ever gains more than it costs"
+    )
+    """With `slots = "subset"`, the most by which slots are longer than iterations, relative to these."""

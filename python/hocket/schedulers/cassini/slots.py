@@ -6,7 +6,7 @@ long as the slowest job needs, and a little longer because compute times vary; e
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from hocket import _hocket
 from hocket.compat.verdict import Speedup
 from hocket.engines.specs import native_profile
+from hocket.schedulers.cassini.choice import Slot
 from hocket.schedulers.cassini.components import Part
 from hocket.schedulers.cassini.time_shifts import Circle
 
@@ -77,11 +78,17 @@ class Spacing:
 
 
 @dataclass(frozen=True)
-class _Slots:
+class Slots:
     """Offsets and lengths of the slots of a part's jobs."""
 
     offsets_ps: Sequence[int]
     periods_ps: Sequence[int]
+
+    @property
+    def by_place(self) -> dict[int, Slot]:
+        """The slot of each job, by its place in the part."""
+        slots = zip(self.offsets_ps, self.periods_ps, strict=True)
+        return {place: Slot(offset_ps, period_ps) for place, (offset_ps, period_ps) in enumerate(slots)}
 
     def timed(self, free: Sequence[IterationTime], slotted: Sequence[IterationTime]) -> Spacing:
         return Spacing(tuple(self.periods_ps), tuple(self.offsets_ps), tuple(free), tuple(slotted))
@@ -108,6 +115,7 @@ class Prediction:
         self._adjust = adjust
         self._seed = seed
         self._periods_ps = [member.profile.period_ps for member in part.members]
+        self._known_free: dict[int, list[IterationTime]] = {}
 
     def spacing(self, circle: Circle) -> Spacing | None:
         """Stable slots for the time-shifts of `circle` with the highest gain; None if no slots are stable.
@@ -118,7 +126,7 @@ class Prediction:
         if perimeter_ps is None:
             return None
         free = self._free()
-        tightest = _laid_out(circle, perimeter_ps)
+        tightest = laid_out(circle, perimeter_ps)
         # Jitter only reduces the gain, so this is an upper bound.
         shortest = [IterationTime(period_ps, period_ps) for period_ps in tightest.periods_ps]
         best = tightest.timed(free, shortest)
@@ -126,10 +134,10 @@ class Prediction:
             return best
         options = []
         for slack in _SLACKS:
-            slots = _laid_out(circle, _in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
+            slots = laid_out(circle, in_steps(circle, perimeter_ps * (1 + slack * self._jitter)))
             # As many iterations as all runs without slots together, so that both means are equally precise.
             until_ps = _STARTS * self._laps() * max(slots.periods_ps)
-            rows = self._run(slots, slots.offsets_ps, until_ps, self._jitter)
+            rows = self._run(slots.by_place, slots.offsets_ps, until_ps, self._jitter)
             options.append(slots.timed(free, self._iteration_times([rows], until_ps)))
         return max(options, key=lambda option: option.gain)
 
@@ -151,23 +159,42 @@ class Prediction:
         """The perimeter at which slots are as long as the iterations in slots of `perimeter_ps`, without
         jitter.
 
-        It is rounded up by `_in_steps`.
+        It is rounded up by `in_steps`.
         """
-        slots = _laid_out(circle, perimeter_ps)
+        slots = laid_out(circle, perimeter_ps)
         # The first turn begins on an idle network; iterations begun in the second end within the third.
-        rows = self._run(slots, slots.offsets_ps, 3 * perimeter_ps, jitter=0.0)
+        rows = self._run(slots.by_place, slots.offsets_ps, 3 * perimeter_ps, jitter=0.0)
         each_ps = -(-rows.duration_ps // rows.count)
-        return _in_steps(circle, int((each_ps * np.array(circle.rounds)[rows.job]).max(initial=0)))
+        return in_steps(circle, int((each_ps * np.array(circle.rounds)[rows.job]).max(initial=0)))
 
-    def _free(self) -> list[IterationTime]:
+    def gain(self, slots: Mapping[int, Slot], draw: int = 0) -> float:
+        """Iteration time without slots ÷ with `slots`, mean over all jobs of the part.
+
+        `slots` are by place in the part, and times relative to an origin; jobs without a slot run as they
+        like, from a random start. Each `draw` has random starts and compute times of its own.
+        """
+        starts_ps = self._starts(draw)[0]
+        for place, slot in slots.items():
+            starts_ps[place] = slot.origin_ps
+        longest_ps = max([*self._periods_ps, *(slot.period_ps for slot in slots.values())])
+        until_ps = _STARTS * self._laps() * longest_ps
+        slotted = self._run(slots, starts_ps, until_ps, self._jitter, draw)
+        free = [free.mean_ps for free in self._free(draw)]
+        return float(np.mean([each / slotted.mean_ps(place, until_ps) for place, each in enumerate(free)]))
+
+    def _free(self, draw: int = 0) -> list[IterationTime]:
         """By place, iteration times without slots, over random relative starts."""
-        # Named after the jobs, so that the draw does not depend on other parts or on earlier decisions.
-        draws = Random(f"{self._seed} starts of {' '.join(self._part.names)}")
         until_ps = self._laps() * max(self._periods_ps)
-        starts = [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
-        return self._iteration_times(
-            [self._run(None, each, until_ps, self._jitter) for each in starts], until_ps
-        )
+        if draw not in self._known_free:
+            runs = [self._run({}, each, until_ps, self._jitter, draw) for each in self._starts(draw)]
+            self._known_free[draw] = self._iteration_times(runs, until_ps)
+        return self._known_free[draw]
+
+    def _starts(self, draw: int) -> list[list[int]]:
+        """Random relative starts, each by place."""
+        # Named after the jobs, so that they do not depend on other parts or on earlier decisions.
+        draws = Random(" ".join([str(self._seed + draw), "starts of", *self._part.names]))
+        return [[draws.randrange(period_ps) for period_ps in self._periods_ps] for _ in range(_STARTS)]
 
     def _laps(self) -> int:
         fewest, most = _LAPS
@@ -183,12 +210,19 @@ class Prediction:
             for place in range(len(self._periods_ps))
         ]
 
-    def _run(self, slots: _Slots | None, starts_ps: Sequence[int], until_ps: int, jitter: float) -> "_Rows":
-        """The iterations that end by `until_ps` after the first start."""
+    def _run(
+        self,
+        slots: Mapping[int, Slot],
+        starts_ps: Sequence[int],
+        until_ps: int,
+        jitter: float,
+        draw: int = 0,
+    ) -> "_Rows":
+        """The iterations that end by `until_ps` after the first start; `slots` are by place."""
         run = _hocket.ClusterRun(
             self._fabric,
             {
-                "seed": self._seed,
+                "seed": self._seed + draw,
                 "priority_queues": 1,
                 "goodput": self._goodput,
                 "merge": 0.0,
@@ -212,8 +246,8 @@ class Prediction:
                     "jitter": jitter,
                 },
             )
-            if slots is not None:
-                run.align(job, slots.offsets_ps[place], slots.periods_ps[place], self._adjust)
+            if place in slots:
+                run.align(job, slots[place].origin_ps, slots[place].period_ps, self._adjust)
         run.advance(until_ps)
         return _Rows.of(run.take_tables()["iterations"])
 
@@ -253,16 +287,16 @@ def _p99_ps(each_ps: npt.NDArray[np.float64]) -> float:
     return float(np.quantile(each_ps, 0.99, method="nearest"))
 
 
-def _in_steps(circle: Circle, perimeter_ps: float) -> int:
+def in_steps(circle: Circle, perimeter_ps: float) -> int:
     """The smallest perimeter from `perimeter_ps` on that all jobs divide into whole picoseconds."""
     # Lengths of slots are whole picoseconds; with rounded ones, jobs would drift out of step turn by turn.
     step = math.lcm(*circle.rounds)
     return -(-math.ceil(perimeter_ps) // step) * step
 
 
-def _laid_out(circle: Circle, perimeter_ps: int) -> _Slots:
+def laid_out(circle: Circle, perimeter_ps: int) -> Slots:
     """Slots on a perimeter of another length, with the jobs at the angles of `circle`."""
-    return _Slots(
+    return Slots(
         offsets_ps=[shift_ps * perimeter_ps // circle.perimeter_ps for shift_ps in circle.shifts_ps],
         periods_ps=[perimeter_ps // rounds for rounds in circle.rounds],
     )
