@@ -16,27 +16,37 @@ use crate::allocation::Load;
 use crate::cluster::alone::Alone;
 use crate::cluster::component::{Cluster, Component};
 use crate::cluster::groups::Groups;
+use crate::cluster::journal::Journal;
 use crate::cluster::part::Part;
 use crate::cluster::running::Running;
 use crate::cluster::skip_ahead::Rows;
+use crate::cluster::summaries::Summaries;
+use crate::cluster::tally::{Tally, Work};
 use crate::error::FlowError;
 use crate::marks::{LinkMarks, MarkModel};
 use crate::network::Policy;
 
 mod alone;
 mod component;
+mod distribution;
 mod groups;
+mod journal;
 mod part;
 mod running;
 mod settings;
 mod similar_iterations;
 mod skip_ahead;
+mod summaries;
+mod tally;
 mod traffic;
 
 pub use crate::contention::Encounter;
-pub use settings::Settings;
+pub use distribution::Distribution;
+pub use settings::{Record, Settings};
 pub use similar_iterations::SimilarIterations;
 pub use skip_ahead::{Fewest, SkipAhead};
+pub use summaries::{JobSummary, ModelSummary};
+pub use tally::Totals;
 pub use traffic::Traffic;
 
 /// Steps of simulated time that are longer than this are worth a thread for each core.
@@ -75,6 +85,8 @@ pub struct ClusterRun {
     /// By job.
     names: Vec<String>,
     members: Vec<Member>,
+    /// The number of starts so far.
+    starts: u64,
     parts: Vec<Part>,
     /// By link: the sum of the peak demands of all running jobs. A link with at least this capacity is never full.
     peak_demand_bps: Vec<u128>,
@@ -82,6 +94,8 @@ pub struct ClusterRun {
     moved: bool,
     /// What parts that are no more have left to be taken.
     rows: Rows,
+    /// Of jobs that are done.
+    summaries: Summaries,
     delays: BTreeMap<Encounter, f64>,
     /// By link of the fabric: its marks, while no component has it.
     marks: BTreeMap<usize, LinkMarks>,
@@ -108,6 +122,10 @@ pub struct Start {
     pub priority: u8,
     /// As [`Job::jitter`].
     pub jitter: f64,
+    /// The number of the model that it trains, for distributions by model.
+    pub model: usize,
+    /// The samples that an iteration processes, for totals.
+    pub samples: u64,
 }
 
 /// Why a job left its placement.
@@ -142,10 +160,13 @@ struct Member {
     done_before: u64,
     /// Where it runs, if it does: the number of the part, and its own in it.
     place: Option<(usize, usize)>,
+    model: usize,
+    /// What is recorded of it, while it does not run and is not done.
+    journal: Option<Journal>,
 }
 
 impl Start {
-    /// One iteration from the start of the run on, without jitter, with a fair share.
+    /// One iteration of one sample from the start of the run on, without jitter, with a fair share.
     pub fn new(profile: Profile, crossings: Vec<Crossing>) -> Self {
         Self {
             profile,
@@ -156,6 +177,8 @@ impl Start {
             share: Share::Fair,
             priority: 0,
             jitter: 0.0,
+            model: 0,
+            samples: 1,
         }
     }
 }
@@ -170,10 +193,12 @@ impl ClusterRun {
             now: Time::ZERO,
             names: Vec::new(),
             members: Vec::new(),
+            starts: 0,
             parts: Vec::new(),
             peak_demand_bps: vec![0; fabric.links().len()],
             moved: false,
             rows: Rows::default(),
+            summaries: Summaries::default(),
             delays: BTreeMap::new(),
             marks: BTreeMap::new(),
             traffic: BTreeMap::new(),
@@ -187,19 +212,21 @@ impl ClusterRun {
 
     /// Adds a job, which does not run yet.
     pub fn add(&mut self, name: impl Into<String>) -> JobId {
+        let id = JobId::from_index(self.members.len());
+        let journal = Some(Journal::new(id, &self.settings));
         self.names.push(name.into());
-        self.members.push(Member { starts: 0, done_before: 0, place: None });
-        JobId::from_index(self.members.len() - 1)
+        self.members.push(Member { starts: 0, done_before: 0, place: None, model: 0, journal });
+        id
     }
 
-    /// Starts a job that does not run.
+    /// Starts a job that does not run. Returns the number of this start, counted from 0 over all jobs.
     ///
     /// # Errors
     /// If its first iteration starts after the end of time.
     ///
     /// # Panics
-    /// If the job is running, its start lies in the past, it has no iterations, or its crossings have unknown links.
-    pub fn start(&mut self, id: JobId, start: Start) -> Result<(), FlowError> {
+    /// If the job is running or done, its start lies in the past, it has no iterations, or its crossings have unknown links.
+    pub fn start(&mut self, id: JobId, start: Start) -> Result<u64, FlowError> {
         assert!(start.at >= self.now, "a job starts at {}, now or later", start.at);
         assert!(start.iterations > 0, "a job that starts has something to do");
         let member = &mut self.members[id.index()];
@@ -220,27 +247,31 @@ impl ClusterRun {
         let iterations = Some(start.iterations);
         let counters = &mut JobCounters::default();
         let closed_loop = ClosedLoop::begin(Cow::Owned(job), id, iterations, streams, counters)?;
+        let mut journal = member.journal.take().expect("a job that is done does not start again");
+        journal.begin(self.starts, Work { ideal: closed_loop.period(), samples: start.samples });
         let running = Running::new(
             (id, policy),
             member.done_before,
             closed_loop,
             (loads, inputs),
             (start.iterations, start.jitter),
+            journal,
         );
         for (link, bps) in running.peak_demands_bps() {
             self.peak_demand_bps[link] += bps;
         }
         member.starts += 1;
+        member.model = start.model;
         member.place = Some((self.parts.len(), 0));
         // Alone only until the run advances, which finds out with whom it shares links.
         self.parts.push(self.alone(running));
         self.moved = true;
-        Ok(())
+        self.starts += 1;
+        Ok(self.starts - 1)
     }
 
     fn alone(&self, job: Running) -> Part {
-        let Settings { merge, skip_ahead, .. } = self.settings;
-        Part::Alone(Box::new(Alone::new(job, self.now, merge, skip_ahead)))
+        Part::Alone(Box::new(Alone::new(job, self.now, self.settings.skip_ahead)))
     }
 
     /// Assigns slots to a running job, whose next iteration starts at the next slot, or removes them.
@@ -346,7 +377,38 @@ impl ClusterRun {
         self.rows.repeated + parts.sum::<u64>()
     }
 
-    /// Advances the run to `until`, or to the first time at which jobs leave. Returns the jobs that leave then, in order.
+    /// The number of complete rows of iterations that have not been taken.
+    pub fn rows(&self) -> usize {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Alone(alone) => alone.rows.iterations.len(),
+            Part::Sharing(component) => component.rows.iterations.len(),
+        });
+        self.rows.iterations.len() + parts.sum::<usize>()
+    }
+
+    /// Summaries of all jobs that have done an iteration, over all their starts, in order of jobs.
+    pub fn summaries(&self) -> Vec<JobSummary> {
+        self.summaries.jobs(self.tallies().map(|(job, _, tally)| (job, tally)))
+    }
+
+    /// Percentiles over all iterations of all jobs, by the number of their model, and at the end for all models together.
+    pub fn model_summaries(&self) -> Vec<ModelSummary> {
+        self.summaries.models(self.tallies().map(|(_, model, tally)| (model, tally)))
+    }
+
+    // Jobs that are not done, each with its model and its tally.
+    fn tallies(&self) -> impl Iterator<Item = (JobId, usize, &Tally)> {
+        self.members.iter().enumerate().filter_map(|(number, member)| {
+            let journal = match member.place {
+                Some((part, place)) => &self.parts[part].jobs()[place].journal,
+                None => member.journal.as_ref()?,
+            };
+            Some((JobId::from_index(number), member.model, journal.tally()))
+        })
+    }
+
+    /// Advances the run to `until`, or to the first time at which jobs leave, or about until jobs have done
+    /// [`Settings::most_iterations`]. Returns the jobs that leave then, in order.
     ///
     /// # Errors
     /// If a self-check fails: a link exceeds its rate, or a job does not send all its bytes; and if a job continues beyond the
@@ -354,6 +416,7 @@ impl ClusterRun {
     pub fn advance(&mut self, until: Time) -> Result<Vec<(JobId, Ended)>, FlowError> {
         assert!(until >= self.now, "time runs forward");
         self.update_sharing()?;
+        let until = until.min(self.end_of_advance());
         let mut ended = Vec::new();
         while ended.is_empty() {
             // No part may advance beyond the first departure, after which the scheduler decides.
@@ -367,6 +430,17 @@ impl ClusterRun {
         }
         ended.sort_unstable();
         ended.into_iter().map(|id| Ok((id, self.leave(id)?))).collect()
+    }
+
+    // When all jobs, each alone, have done `most_iterations` from now on.
+    fn end_of_advance(&self) -> Time {
+        let Some(most) = self.settings.most_iterations else { return Time::from_ps(u64::MAX) };
+        // Iterations in 10^18 ps: whole numbers, since they decide about a time.
+        let long_ps = 10_u128.pow(18);
+        let each = self.parts.iter().flat_map(Part::jobs);
+        let done: u128 = each.map(|job| long_ps / u128::from(job.period().as_ps().max(1))).sum();
+        let ps = (u128::from(most) * long_ps / done.max(1)).max(1);
+        Time::from_ps(self.now.as_ps().saturating_add(u64::try_from(ps).unwrap_or(u64::MAX)))
     }
 
     // Advances all parts to `horizon`, on all cores if that takes long. Parts have nothing in common, so that their order
@@ -388,7 +462,7 @@ impl ClusterRun {
         for part in &mut self.parts {
             rows.append(&mut part.rows().iterations);
             for number in 0..part.jobs().len() {
-                rows.extend(part.job_mut(number).open.take());
+                rows.extend(part.job_mut(number).journal.take_open());
             }
         }
         rows.sort_by_key(|row| (row.end, row.job, row.iteration));
@@ -543,15 +617,19 @@ impl ClusterRun {
         let mut job = self.take(id);
         self.find_places();
         job.count_traffic(&job.sender, self.settings.flow_parts, &mut self.traffic);
-        self.rows.iterations.extend(job.open.take());
+        self.rows.iterations.extend(job.journal.take_open());
         for (link, bps) in job.peak_demands_bps() {
             self.peak_demand_bps[link] -= bps;
         }
         let member = &mut self.members[id.index()];
         member.place = None;
         member.done_before += job.closed_loop.done();
-        let is_done = job.closed_loop.done() == job.planned;
-        Ok(if is_done { Ended::Done } else { Ended::Stopped })
+        if job.closed_loop.done() < job.planned {
+            member.journal = Some(job.journal);
+            return Ok(Ended::Stopped);
+        }
+        self.summaries.finish(id, member.model, &job.journal.into_tally());
+        Ok(Ended::Done)
     }
 
     // Takes a job out of its part. The others run alone only until the run advances, which finds out with whom they share

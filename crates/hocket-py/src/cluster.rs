@@ -2,7 +2,8 @@
 
 use hocket_des::{Duration, Time};
 use hocket_flowsim::cluster::{
-    ClusterRun, Ended, Rest, Settings, SimilarIterations, SkipAhead, Start, Traffic,
+    ClusterRun, Distribution, Ended, Record, Rest, Settings, SimilarIterations, SkipAhead, Start,
+    Traffic,
 };
 use hocket_flowsim::{Goodput, MarkModel};
 use hocket_scenario::closed_loop::Slots;
@@ -10,11 +11,13 @@ use hocket_scenario::{AdjustmentRow, Column, JobId, LinkId, Table};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::choices::one_of;
 use crate::convert::{
     PlainCrossings, PlainProfile, PyFabric, columns, crossings, plain_profile, profile,
 };
 use crate::error::value_error;
 use crate::simulate::{PlainShare, share};
+use crate::summaries::{job_table, model_table};
 
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -29,6 +32,12 @@ pub(crate) struct ClusterOptions {
     marks: Option<Marks>,
     #[pyo3(default = false)]
     skip_ahead: bool,
+    /// Which iterations get rows; the number matters only to "sampled".
+    #[pyo3(default = ("all".to_owned(), 1))]
+    record: (String, u64),
+    /// As [`Settings::most_iterations`].
+    #[pyo3(default = None)]
+    most_iterations: Option<u64>,
 }
 
 /// The fields of [`MarkModel`], which documents them.
@@ -53,6 +62,12 @@ pub(crate) struct StartSpec {
     share: PlainShare,
     priority: u8,
     jitter: f64,
+    /// The number of its model; 0 where nothing is summarised by model.
+    #[pyo3(default = 0)]
+    model: usize,
+    /// As [`Start::samples`].
+    #[pyo3(default = 1)]
+    samples: u64,
 }
 
 #[derive(IntoPyObject)]
@@ -99,6 +114,8 @@ impl StartSpec {
             share: share(&self.share)?,
             priority: self.priority,
             jitter: self.jitter,
+            model: self.model,
+            samples: self.samples,
             ..Start::new(profile(self.profile)?, crossings(self.crossings))
         })
     }
@@ -117,6 +134,8 @@ impl PyClusterRun {
             merge: options.merge,
             marks: options.marks.map(Marks::into_model).transpose()?,
             skip_ahead: options.skip_ahead.then(SkipAhead::default),
+            record: record(&options.record)?,
+            most_iterations: options.most_iterations,
         };
         let link_names = fabric.links().iter().map(|link| link.name.clone()).collect();
         Ok(Self { run: ClusterRun::new(fabric, settings), jobs: 0, link_names })
@@ -133,8 +152,8 @@ impl PyClusterRun {
         self.run.add(name).code()
     }
 
-    /// Starts a job that is not running, at a time that is not in the past.
-    fn start(&mut self, job: u32, spec: StartSpec) -> PyResult<()> {
+    /// Starts a job that is not running, at a time that is not in the past. Returns the number of the start, counted from 0.
+    fn start(&mut self, job: u32, spec: StartSpec) -> PyResult<u64> {
         let id = self.job_id(job)?;
         // The engine would panic: it takes a start in the past for a bug.
         let (at, now) = (Time::from_ps(spec.at_ps), self.run.now());
@@ -197,6 +216,25 @@ impl PyClusterRun {
             Ended::Stopped => "stopped",
         };
         Ok(ended.into_iter().map(|(job, ended)| (job.code(), reason(ended))).collect())
+    }
+
+    /// The number of rows of iterations since the last call of `take_tables`.
+    fn rows(&self) -> usize {
+        self.run.rows()
+    }
+
+    /// The largest relative error of percentiles that are not exact.
+    #[classattr]
+    const PERCENTILE_ERROR: f64 = Distribution::ERROR;
+
+    /// Summaries over all iterations so far: the table `jobs` has a row for each job that has done one, and `models` a row
+    /// for each model by its number, and one for all iterations together.
+    fn summaries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tables = PyDict::new(py);
+        for table in [job_table(&self.run.summaries()), model_table(&self.run.model_summaries())] {
+            tables.set_item(table.name, columns(py, &table)?)?;
+        }
+        Ok(tables)
     }
 
     /// The tables `iterations` and `adjustments`, with the rows since the last call.
@@ -296,6 +334,7 @@ impl PyClusterRun {
             name: "iterations",
             columns: vec![
                 ("job", Column::U32(rows.iter().map(|row| row.job.code()).collect())),
+                ("stint", column(&|row| row.start_number)),
                 ("iteration", column(&|row| row.iteration)),
                 ("count", column(&|row| row.count)),
                 ("start_ps", column(&|row| row.start.as_ps())),
@@ -322,4 +361,10 @@ impl PyClusterRun {
             ],
         }
     }
+}
+
+fn record((which, every): &(String, u64)) -> PyResult<Record> {
+    let sampled = Record::Sampled { every: (*every).max(1) };
+    let choices = [("all", Record::All), ("sampled", sampled), ("summary", Record::Summary)];
+    one_of("record", which, choices)
 }

@@ -17,6 +17,7 @@ mod packets;
 mod policies;
 mod schedule;
 mod simulate;
+mod summaries;
 mod tables;
 mod trainings;
 

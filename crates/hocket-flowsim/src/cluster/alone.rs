@@ -17,18 +17,12 @@ pub(super) struct Alone {
     now: Time,
     /// The time that it has skipped, by which its clock is behind that of the run.
     behind: Duration,
-    merge: f64,
     watch: Option<Watch>,
 }
 
 impl Alone {
     /// A job by the clock of the run. If it is in an Up phase, it continues at its demand from `now` on.
-    pub(super) fn new(
-        mut job: Running,
-        now: Time,
-        merge: f64,
-        skip_ahead: Option<SkipAhead>,
-    ) -> Self {
+    pub(super) fn new(mut job: Running, now: Time, skip_ahead: Option<SkipAhead>) -> Self {
         if job.sender.active {
             job.sender.advance(now);
             job.sender.rate = job.sender.cap;
@@ -41,7 +35,6 @@ impl Alone {
             records: Records::of_jobs(0),
             now,
             behind: Duration::ZERO,
-            merge,
             watch,
         }
     }
@@ -128,7 +121,7 @@ impl Alone {
             if let Some(watch) = &mut self.watch {
                 watch.note(0, &finished, adjustment);
             }
-            self.rows.iterations.extend(finished.join(&mut self.job.open, self.merge));
+            self.job.journal.note(finished, &mut self.rows.iterations);
         }
     }
 
@@ -143,23 +136,23 @@ impl Alone {
             sender.postpone(span);
             *wake = wake.map(|wake| wake + span);
             let identical = self.job.iterations(&first, self.behind, count);
-            self.rows.iterations.extend(identical.join(&mut self.job.open, self.merge));
+            self.job.journal.note(identical, &mut self.rows.iterations);
         }
     }
 
     // Repeats what was watched, where that is before `until`.
     fn skip_ahead(&mut self, until: Time) {
         let Some(watch) = &mut self.watch else { return };
-        let Running { closed_loop, sender, open, done_before, .. } = &mut self.job;
+        let Running { closed_loop, sender, journal, done_before, .. } = &mut self.job;
         let left = closed_loop.left().unwrap_or(0);
         let room = until.since(self.now + self.behind);
         let cycle = closed_loop.slots().map_or(Duration::ZERO, |slots| slots.period);
         let Some(skip) = watch.skip(room, cycle, std::iter::once(left)) else { return };
-        let (first, rows, merge) = (*done_before + closed_loop.done(), &mut self.rows, self.merge);
+        let (first, rows) = (*done_before + closed_loop.done(), &mut self.rows);
         let repeated =
             watch.repeat(0, skip.by, left.saturating_sub(1), &mut |place, row, adjustment| {
                 rows.adjustments.extend(adjustment);
-                rows.iterations.extend(row.numbered(first + place).join(open, merge));
+                journal.note(row.numbered(first + place), &mut rows.iterations);
             });
         let busy = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
         sender.repeat(closed_loop.phases(), repeated, busy * repeated);

@@ -29,7 +29,6 @@ pub(super) struct Component {
     /// The seconds that jobs have lost to each other, as far as the network has them no more.
     pub(super) delays: BTreeMap<Encounter, f64>,
     records: Records,
-    merge: f64,
     /// The time that it has skipped, by which its clock is behind that of the run.
     behind: Duration,
     watch: Option<Watch>,
@@ -121,7 +120,6 @@ impl Component {
             network,
             rows: Rows::default(),
             delays: BTreeMap::new(),
-            merge: settings.merge,
             behind: Duration::ZERO,
             watch: None,
             watched: Account::default(),
@@ -317,7 +315,7 @@ impl Component {
             if let Some(watch) = &mut self.watch {
                 watch.note(job, &finished, adjustment);
             }
-            self.rows.iterations.extend(finished.join(&mut running.open, self.merge));
+            running.journal.note(finished, &mut self.rows.iterations);
         }
     }
 
@@ -367,14 +365,14 @@ impl Component {
 
     // Repeats the rows of a job, and what was counted besides.
     fn repeat(&mut self, job: usize, skip: Skip) {
-        let Running { closed_loop, open, done_before, contended, .. } = &mut self.jobs[job];
-        let (rows, merge) = (&mut self.rows, self.merge);
+        let Running { closed_loop, journal, done_before, contended, .. } = &mut self.jobs[job];
+        let rows = &mut self.rows;
         let (first, left) = (*done_before + closed_loop.done(), closed_loop.left().unwrap_or(0));
         let watch = self.watch.as_mut().expect("only a watch repeats");
         let repeated =
             watch.repeat(job, skip.by, left.saturating_sub(1), &mut |place, row, adjustment| {
                 rows.adjustments.extend(adjustment);
-                rows.iterations.extend(row.numbered(first + place).join(open, merge));
+                journal.note(row.numbered(first + place), &mut rows.iterations);
             });
         let busy = skip.part_of(self.watched.busy[job]);
         self.network.streams[job].sender.repeat(closed_loop.phases(), repeated, busy);

@@ -7,6 +7,7 @@ use hocket_scenario::closed_loop::ClosedLoop;
 use hocket_scenario::{IterationRow, JobId, LinkId};
 
 use crate::allocation::Load;
+use crate::cluster::journal::Journal;
 use crate::cluster::similar_iterations::SimilarIterations;
 use crate::cluster::traffic::Traffic;
 use crate::contention::StreamContention;
@@ -38,8 +39,8 @@ pub(super) struct Running {
     pub(super) contended: BTreeMap<usize, StreamContention>,
     /// What the marks in the accounts of its component exceed those of its present iteration by.
     pub(super) marks_before: f64,
-    /// The row that the next iteration may still join.
-    pub(super) open: Option<SimilarIterations>,
+    /// What is recorded of its iterations.
+    pub(super) journal: Journal,
     /// Whether its iterations vary at random.
     pub(super) varies: bool,
     /// No iteration is shorter than this.
@@ -53,6 +54,7 @@ impl Running {
         closed_loop: ClosedLoop<'static>,
         (loads, inputs): (Vec<Load>, Vec<(usize, usize)>),
         (planned, jitter): (u64, f64),
+        journal: Journal,
     ) -> Self {
         let sending = closed_loop.phases().iter().map(|phase| phase.duration).sum::<Duration>();
         let computing = closed_loop.period() - sending;
@@ -73,10 +75,15 @@ impl Running {
             counted: (0, Duration::ZERO),
             contended: BTreeMap::new(),
             marks_before: 0.0,
-            open: None,
+            journal,
             varies: jitter != 0.0,
             shortest: if jitter == 0.0 { sending + computing } else { shortest },
         }
+    }
+
+    /// How long an iteration takes on an idle network.
+    pub(super) fn period(&self) -> Duration {
+        self.closed_loop.period()
     }
 
     /// By link: its peak demand.

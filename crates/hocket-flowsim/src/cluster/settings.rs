@@ -16,13 +16,31 @@ pub struct Settings {
     pub flow_parts: u64,
     /// The goodput of links for which jobs contend.
     pub goodput: Goodput,
-    /// Consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
+    /// Which iterations get rows.
+    pub record: Record,
+    /// With [`Record::All`], consecutive iterations are merged into one row if their times differ by no more than this fraction of the duration of
     /// the row's first one; 0 merges only equal iterations.
     pub merge: f64,
     /// The model of ECN marks; `None` counts no marks.
     pub marks: Option<MarkModel>,
     /// How jobs with jitter skip ahead while nothing changes; `None` simulates all their iterations.
     pub skip_ahead: Option<SkipAhead>,
+    /// About this number of iterations after it began, an advance returns, so that rows can be taken; `None` sets no limit.
+    pub most_iterations: Option<u64>,
+}
+
+/// Which iterations get rows. Totals and distributions are over all iterations in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// All.
+    All,
+    /// Of each `every` consecutive iterations of a job, which is at least 1, one that is drawn at random.
+    Sampled {
+        /// The number of iterations that each row stands for.
+        every: u64,
+    },
+    /// None.
+    Summary,
 }
 
 impl Settings {
@@ -32,16 +50,19 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Seed 1, one queue, whole flows, no goodput lost, rows only of equal iterations, no marks, every iteration simulated.
+    /// Seed 1, one queue, whole flows, no goodput lost, rows of all iterations that merge only equal ones, no marks, every iteration
+    /// simulated, advances without limit.
     fn default() -> Self {
         Self {
             seed: 1,
             priority_queues: 1,
             flow_parts: 1,
             goodput: Goodput::default(),
+            record: Record::All,
             merge: 0.0,
             marks: None,
             skip_ahead: None,
+            most_iterations: None,
         }
     }
 }

@@ -8,6 +8,8 @@ use hocket_scenario::{IterationRow, JobId};
 pub struct SimilarIterations {
     /// The job.
     pub job: JobId,
+    /// The number of the start to which they belong, as [`super::ClusterRun::start`] returned it.
+    pub start_number: u64,
     /// The number of the first, counted from 0 over the whole run.
     pub iteration: u64,
     /// The number of iterations.
@@ -42,6 +44,7 @@ impl SimilarIterations {
         let (duration, communication, delayed) = (row.duration(), row.communication, row.delayed);
         Self {
             job: row.job,
+            start_number: 0,
             iteration: done_before + row.iteration,
             count,
             start: row.start,
@@ -68,6 +71,27 @@ impl SimilarIterations {
     /// The same iterations, the first of which has another number.
     pub(super) fn numbered(self, iteration: u64) -> Self {
         Self { iteration, ..self }
+    }
+
+    /// One of these iterations, `place` after the first: all are equal, and follow one another.
+    pub(super) fn single(&self, place: u64) -> Self {
+        if self.count == 1 {
+            return self.clone();
+        }
+        let each = |sum: Duration| Duration::from_ps(sum.as_ps() / self.count);
+        let (duration, delayed) = (each(self.duration), each(self.delayed));
+        let start = self.start + (duration + delayed) * place;
+        Self {
+            iteration: self.iteration + place,
+            count: 1,
+            start,
+            end: start + duration,
+            duration,
+            communication: each(self.communication),
+            delayed,
+            marks: self.marks / self.count as f64,
+            ..self.clone()
+        }
     }
 
     /// Merges these iterations into the row `open` if their times differ from those of its first iteration by no more than

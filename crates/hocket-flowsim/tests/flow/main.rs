@@ -4,6 +4,7 @@ mod cluster;
 mod common;
 mod policies;
 mod properties;
+mod record;
 mod runs;
 mod skip_ahead;
 mod symmetry;
