@@ -28,6 +28,7 @@ use crate::network::Policy;
 
 mod alone;
 mod component;
+mod cycle;
 mod distribution;
 mod groups;
 mod journal;

@@ -143,6 +143,11 @@ impl Sender {
         self.updated += by;
     }
 
+    /// Picobits that are left of the phase.
+    pub(crate) fn remaining(&self) -> u128 {
+        self.remaining
+    }
+
     /// Picobits sent since the start of the run.
     pub(crate) fn sent(&self) -> u128 {
         self.sent

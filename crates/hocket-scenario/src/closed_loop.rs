@@ -78,6 +78,23 @@ pub struct Slots {
     pub readjusts: bool,
 }
 
+/// Where a job is in its iterations, relative to a time: a job without jitter and clock errors that has equal positions at two times
+/// does the same after both, if the engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    place: Place,
+    is_remainder: bool,
+    /// The time since the start of the iteration and of the phase.
+    since_start: Duration,
+    since_phase_start: Duration,
+    communication: Duration,
+    delayed: Duration,
+    /// The time until the next slot, and the other properties of the slots.
+    slots: Option<(Duration, Duration, bool, bool)>,
+    aligning: bool,
+    drift_ps: Option<i64>,
+}
+
 /// A job that would outlast simulated time, which has 64 bits of picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("job {job:?} would continue after {time} beyond 213 days, the limit of simulated time")]
@@ -100,7 +117,7 @@ pub enum Next {
 }
 
 // With n Up phases, Down phase i precedes Up phase i, and Down phase n follows the last Up phase.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     BeforeIteration(Time),
     Down(usize),
@@ -236,6 +253,42 @@ impl<'a> ClosedLoop<'a> {
         self.start = start + span;
         self.phase_start += span;
         (first, span)
+    }
+
+    /// Its position at `now`; `None` if it draws random times, so that positions determine nothing.
+    pub fn position(&self, now: Time) -> Option<Position> {
+        if self.job.jitter != 0.0 || !self.job.clock_error.is_zero() {
+            return None;
+        }
+        let place = match self.place {
+            // Relative to `now`, as all other times are.
+            Place::BeforeIteration(start) => Place::BeforeIteration(Time::ZERO + start.since(now)),
+            place => place,
+        };
+        let slots = self.slots.map(|slots| {
+            let until_next = slots.wait_from(now);
+            (until_next, slots.period, slots.waits, slots.readjusts)
+        });
+        // What an iteration or a phase that is over began with has no effect any more.
+        let (iterates, sends) = match self.place {
+            Place::Up(_) => (true, true),
+            Place::Down(_) => (true, false),
+            Place::BeforeIteration(_) | Place::Gone => (false, false),
+        };
+        let since = |start: Time, counts: bool| {
+            if counts { now.since(start) } else { Duration::ZERO }
+        };
+        Some(Position {
+            place,
+            is_remainder: self.is_remainder(),
+            since_start: since(self.start, iterates),
+            since_phase_start: since(self.phase_start, sends),
+            communication: if iterates { self.communication } else { Duration::ZERO },
+            delayed: self.delayed,
+            slots,
+            aligning: self.aligning,
+            drift_ps: self.drift_ps,
+        })
     }
 
     /// Moves all times by `by`: an engine has let the job pause, and with it the clock that it was told.

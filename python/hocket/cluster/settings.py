@@ -37,5 +37,5 @@ class Settings(Table):
     """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
     skip_ahead: StrictBool = default(False, "Hocket: simulate every iteration")
     """Simulate only some of the iterations between two changes of placements or slots, and repeat them in
-    place of the others. Jobs without jitter, and those that share links by adaptive weights, are always
-    simulated."""
+    place of the others: exactly for jobs without jitter, which are simulated until all of them are where they
+    were before. Jobs with jitter that share links by adaptive weights are always simulated."""

@@ -10,6 +10,7 @@ use hocket_scenario::{Fabric, JobId, LinkId, Records, Share};
 use num_integer::Integer;
 
 use crate::allocation::Load;
+use crate::cluster::cycle::{Compared, CycleSearch, JobState};
 use crate::cluster::running::Running;
 use crate::cluster::settings::Settings;
 use crate::cluster::skip_ahead::{Rows, Skip, Watch};
@@ -17,7 +18,7 @@ use crate::contention::{Contention, Encounter, StreamContention};
 use crate::engine::FlowOptions;
 use crate::error::FlowError;
 use crate::marks::{LinkMarks, MarkModel};
-use crate::network::{Network, Owner, Timer};
+use crate::network::{Network, Owner, Stream, Timer};
 use crate::sender::Sender;
 
 pub(super) struct Component {
@@ -32,6 +33,10 @@ pub(super) struct Component {
     /// The time that it has skipped, by which its clock is behind that of the run.
     behind: Duration,
     watch: Option<Watch>,
+    /// If its jobs do nothing at random: the search for the time after which they repeat themselves.
+    cycle: Option<CycleSearch>,
+    /// Whether the first job has finished an iteration since states were last compared.
+    compares: bool,
     /// What the network counted while jobs were watched.
     watched: Account,
 }
@@ -122,6 +127,8 @@ impl Component {
             delays: BTreeMap::new(),
             behind: Duration::ZERO,
             watch: None,
+            cycle: None,
+            compares: false,
             watched: Account::default(),
         };
         for (number, (mut job, loads)) in jobs.into_iter().enumerate() {
@@ -150,9 +157,10 @@ impl Component {
         let varies = component.jobs.iter().any(|job| job.varies);
         // Weights that grow while a job sends move jobs apart over many iterations, which are not alike.
         let adapts = |job: &Running| matches!(job.policy.share, Share::Adaptive(_));
-        let is_steady = varies && !component.jobs.iter().any(adapts);
+        let is_steady = !varies || !component.jobs.iter().any(adapts);
         let skip_ahead = settings.skip_ahead.filter(|_| is_steady);
         component.watch = skip_ahead.map(|settings| Watch::new(settings, component.jobs.len()));
+        component.cycle = skip_ahead.filter(|_| !varies).map(|_| CycleSearch::default());
         component.share_links()?;
         component.network.end_idle_marks();
         Ok(component)
@@ -225,6 +233,7 @@ impl Component {
     /// Begins to watch its jobs anew, since one of them has changed.
     pub(super) fn disturb(&mut self) {
         self.watch.iter_mut().for_each(Watch::restart);
+        self.cycle.iter_mut().for_each(CycleSearch::restart);
     }
 
     /// A time before which no job leaves.
@@ -244,7 +253,9 @@ impl Component {
             self.network.timers.peek_time().filter(|&time| time <= until - self.behind)
         {
             self.handle_all(time, &mut ended)?;
-            if self.watch.as_ref().is_some_and(Watch::is_due) {
+            if std::mem::take(&mut self.compares) && self.closes_cycle() {
+                self.skip_ahead(until);
+            } else if self.cycle.is_none() && self.watch.as_ref().is_some_and(Watch::is_due) {
                 self.turn();
                 self.skip_ahead(until);
             }
@@ -306,6 +317,7 @@ impl Component {
         if self.records.iterations.is_empty() {
             return;
         }
+        self.compares |= job == 0 && self.cycle.is_some();
         let running = &mut self.jobs[job];
         let marks = self.network.streams[job].contention.values().map(|link| link.marks).sum();
         for row in self.records.iterations.drain(..) {
@@ -317,6 +329,55 @@ impl Component {
             }
             running.journal.note(finished, &mut self.rows.iterations);
         }
+    }
+
+    // Whether all jobs are where they were before, so that what they did between can be repeated.
+    fn closes_cycle(&mut self) -> bool {
+        let now = self.network.now;
+        let is_cycling = self.watch.as_ref().is_some_and(Watch::is_cycling);
+        if is_cycling || !self.cycle.as_ref().is_some_and(CycleSearch::continues) {
+            return false;
+        }
+        let Some(state) = self.state(now) else { return false };
+        let Some(search) = &mut self.cycle else { return false };
+        match search.compare(now, state) {
+            Compared::Differs => false,
+            Compared::Replaces => {
+                let continues = search.continues();
+                // What was counted before does not belong to the cycle.
+                self.account();
+                if let Some(watch) = &mut self.watch {
+                    if continues { watch.begin_cycle(now) } else { watch.restart() }
+                }
+                self.begin_account();
+                false
+            }
+            Compared::Closes(span) => {
+                self.account();
+                if let Some(watch) = &mut self.watch {
+                    watch.close_cycle(span);
+                }
+                self.end_account();
+                true
+            }
+        }
+    }
+
+    // Where all jobs are; `None` if that does not determine what they do.
+    fn state(&mut self, now: Time) -> Option<Vec<JobState>> {
+        let jobs = self.jobs.iter().zip(&mut self.network.streams);
+        let state = |(job, stream): (&Running, &mut Stream)| {
+            if stream.sender.active {
+                stream.sender.advance(now);
+            }
+            Some(JobState {
+                position: job.closed_loop.position(now)?,
+                remaining: if stream.sender.active { stream.sender.remaining() } else { 0 },
+                rate: stream.sender.rate,
+                wake: job.wake.map(|wake| wake.since(now)),
+            })
+        };
+        jobs.map(state).collect()
     }
 
     // Repeats what was watched, where that is before `until`.
@@ -345,12 +406,19 @@ impl Component {
         self.account();
         let watch = self.watch.as_mut().expect("only a watch turns");
         if watch.turn(self.network.now) {
-            let busy = self.watched.busy.iter_mut().zip(&self.network.streams);
-            busy.for_each(|(busy, stream)| *busy = stream.sender.busy() - *busy);
+            self.end_account();
         } else {
-            self.watched =
-                Account::new(self.network.streams.iter().map(|stream| stream.sender.busy()));
+            self.begin_account();
         }
+    }
+
+    fn begin_account(&mut self) {
+        self.watched = Account::new(self.network.streams.iter().map(|stream| stream.sender.busy()));
+    }
+
+    fn end_account(&mut self) {
+        let busy = self.watched.busy.iter_mut().zip(&self.network.streams);
+        busy.for_each(|(busy, stream)| *busy = stream.sender.busy() - *busy);
     }
 
     // The shortest time after which all slots are at the same place again: a skip must not move jobs against their slots.

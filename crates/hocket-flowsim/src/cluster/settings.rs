@@ -23,7 +23,7 @@ pub struct Settings {
     pub merge: f64,
     /// The model of ECN marks; `None` counts no marks.
     pub marks: Option<MarkModel>,
-    /// How jobs with jitter skip ahead while nothing changes; `None` simulates all their iterations.
+    /// How jobs skip ahead while nothing changes; `None` simulates all iterations of those that have jitter or share links.
     pub skip_ahead: Option<SkipAhead>,
     /// About this number of iterations after it began, an advance returns, so that rows can be taken; `None` sets no limit.
     pub most_iterations: Option<u64>,

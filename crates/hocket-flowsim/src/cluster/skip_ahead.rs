@@ -1,5 +1,5 @@
 //! Skipping ahead while nothing changes: jobs with jitter are simulated for some iterations, which are then repeated as often as
-//! they would have fitted into a longer time.
+//! they would have fitted into a longer time. Jobs without any randomness repeat what they did in a cycle, which is exact.
 //!
 //! The model: between two changes, the iterations of jobs that share links are a stationary process. A job first does iterations
 //! that are not repeated, so that the process has forgotten the change. All jobs of a component are watched, and repeated,
@@ -91,6 +91,10 @@ enum State {
         span: Duration,
         owed: Duration,
     },
+    /// What was watched for `span` repeats itself until something changes.
+    Cycling {
+        span: Duration,
+    },
 }
 
 /// A time to be skipped.
@@ -147,6 +151,20 @@ impl Watch {
         watch
     }
 
+    /// Watches jobs without any randomness from `now` on, until [`close_cycle`](Self::close_cycle).
+    pub(super) fn begin_cycle(&mut self, now: Time) {
+        self.jobs.iter_mut().for_each(|job| job.rows.clear());
+        self.state = State::Watching(now);
+        // However many iterations they do: only an equal state ends the cycle.
+        self.missing = u64::MAX;
+    }
+
+    /// After `span`, jobs are where they were when the cycle began, and repeat what was watched.
+    pub(super) fn close_cycle(&mut self, span: Duration) {
+        self.state = State::Cycling { span };
+        self.jobs.iter_mut().for_each(|job| (job.next, job.credit_ps) = (0, 0));
+    }
+
     /// Begins anew, after a change.
     pub(super) fn restart(&mut self) {
         self.state = State::WarmingUp;
@@ -171,8 +189,11 @@ impl Watch {
     ) {
         let watched = &mut self.jobs[job];
         watched.end = row.end;
-        if matches!(self.state, State::Watching(_)) {
-            watched.rows.push((row.clone(), adjustment));
+        match self.state {
+            State::Watching(_) => watched.rows.push((row.clone(), adjustment)),
+            // It is simulated where a part of a cycle is left.
+            State::Cycling { .. } => watched.next = (watched.next + 1) % watched.rows.len(),
+            State::WarmingUp | State::Repeating { .. } => {}
         }
         self.missing = self.missing.saturating_sub(1);
         if watched.missing > 0 {
@@ -185,7 +206,7 @@ impl Watch {
     pub(super) fn is_due(&self) -> bool {
         self.missing == 0
             && self.missing_jobs == 0
-            && !matches!(self.state, State::Repeating { .. })
+            && matches!(self.state, State::WarmingUp | State::Watching(_))
     }
 
     /// Begins to watch at `now`, or to repeat what was watched until then. Returns whether it repeats from now on. Both times are
@@ -215,13 +236,19 @@ impl Watch {
         cycle: Duration,
         left: impl Iterator<Item = u64>,
     ) -> Option<Skip> {
-        let State::Repeating { span, owed } = self.state else { return None };
+        let (span, owed, cycle) = match self.state {
+            State::Repeating { span, owed } => (span, owed, cycle),
+            // At its end, slots are where they were as well.
+            State::Cycling { span } => (span, Duration::MAX, span),
+            State::WarmingUp | State::Watching(_) => return None,
+        };
         let times = left.enumerate().map(|(job, left)| self.time_of(job, left.saturating_sub(2)));
         let until_departure = times.min().unwrap_or(Duration::MAX);
         let by = owed.min(room).min(until_departure);
         let by = by - Duration::from_ps(by.as_ps() % cycle.as_ps().max(1));
         // A rest shorter than a cycle can never be skipped.
-        let ends = until_departure <= room || owed - by < cycle.max(Duration::from_ps(1));
+        let is_used_up = until_departure <= room || owed - by < cycle.max(Duration::from_ps(1));
+        let ends = is_used_up && !matches!(self.state, State::Cycling { .. });
         Some(Skip { by, span, ends })
     }
 
@@ -238,6 +265,11 @@ impl Watch {
         if let State::Repeating { owed, .. } = &mut self.state {
             *owed -= skip.by;
         }
+    }
+
+    /// Whether jobs repeat what was watched until something changes.
+    pub(super) fn is_cycling(&self) -> bool {
+        matches!(self.state, State::Cycling { .. })
     }
 
     /// Whether jobs are watched at present.

@@ -197,3 +197,66 @@ fn the_number_of_threads_changes_nothing() {
     };
     assert_eq!(outcome(1), outcome(3));
 }
+
+/// Rows of all iterations of jobs without jitter, traffic and delays after ten minutes, and how many iterations were repeated.
+/// Some of the jobs have slots; every second run is interrupted by decisions that change nothing.
+fn without_jitter(
+    seed: u64,
+    skip_ahead: Option<SkipAhead>,
+) -> (Vec<SimilarIterations>, Vec<String>, u64) {
+    let mut run =
+        ClusterRun::new(&one_link(), Settings { seed, skip_ahead, ..Settings::default() });
+    let mut draws = seed;
+    for number in 0..2 + seed % 3 {
+        // Multiples of 25 ms, so that jobs return to where they were.
+        let [compute_ms, sending_ms] =
+            [2 + draw(&mut draws, 10), 1 + draw(&mut draws, 5)].map(|each| 25 * each);
+        let job = run.add(format!("job{number}"));
+        let gbps = 20 + draw(&mut draws, 30);
+        run.start(
+            job,
+            Start { jitter: 0.0, iterations: 2_000, ..start(compute_ms, sending_ms, gbps) },
+        )
+        .unwrap();
+        if seed % 4 == 3 {
+            let origin = Time::ZERO + Duration::from_ms(25 * number);
+            let period = Duration::from_ms(compute_ms + sending_ms + 25);
+            run.align(job, Some(Slots { origin, period, waits: true, readjusts: true })).unwrap();
+        }
+    }
+    let mut ends = Vec::new();
+    for step in 1..=20 {
+        let until = seconds(30 * step);
+        while run.now() < until {
+            ends.extend(run.advance(until).unwrap());
+        }
+        if seed % 2 == 1 {
+            run.take_delays();
+        }
+    }
+    let mut counted: Vec<String> = run
+        .traffic()
+        .iter()
+        .map(|((_, job), traffic)| {
+            format!("{job:?} {} {} {}", traffic.bytes, traffic.busy, traffic.contended)
+        })
+        .collect();
+    counted.push(format!("{ends:?}"));
+    (run.take_iterations(), counted, run.repeated_iterations())
+}
+
+#[test]
+fn jobs_without_jitter_repeat_their_cycle_exactly() {
+    let mut repeated = 0;
+    for seed in 0..40 {
+        let (rows, counted, none) = without_jitter(seed, None);
+        let (rows_skipping, counted_skipping, skipped) =
+            without_jitter(seed, Some(SkipAhead::default()));
+        assert_eq!(rows, rows_skipping, "seed {seed}");
+        assert_eq!(counted, counted_skipping, "seed {seed}");
+        assert_eq!(none, 0);
+        repeated += u64::from(skipped > 0);
+    }
+    // Others share no link that becomes full, or never return to the picosecond.
+    assert!(repeated > 10, "only {repeated} of 40 runs repeated a cycle");
+}
