@@ -112,7 +112,7 @@ def _run(path: str, policy: str) -> None:
     trace = load_trace(path)
     run: dict[str, Run] = {}
     took_s = _cpu_s(lambda: run.update(done=simulate_cluster(trace, policy)))
-    manifest, iterations = run["done"].manifest, run["done"].tables["iterations"]["count"].sum()
+    manifest, iterations = run["done"].manifest, run["done"].tables["jobs"]["iterations"].sum()
     print(
         f"{path}, {policy}: {took_s:.1f} s for {manifest['counts']['done']:,} jobs, "
         f"{iterations:,} iterations, {manifest['counts']['decisions']:,} decisions",

@@ -96,7 +96,7 @@ def test_a_result_is_one_line(trace: Trace, cluster_run: Run, profile: JobProfil
         (
             cluster_run,
             "<Run of 'snapshot' under themis+cassini on the flow engine: "
-            "complete, 3 jobs, 3,000 iterations, 8 tables>",
+            "complete, 3 jobs, 3,000 iterations, 9 tables>",
         ),
         (trace, "<Trace 'snapshot': 3 jobs on 8 GPUs, until all are done, seed 1>"),
         (

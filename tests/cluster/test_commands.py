@@ -316,3 +316,41 @@ def test_notes_of_a_scheduler_on_a_job_stay_on_one_line(hocket: Callable[..., An
     explained = hocket("explain", "hocket-runs/two_racks-pollux", "--at", "10 s").out
     (line,) = [line for line in explained.splitlines() if line.startswith("  jobs.first: ")]
     assert line.startswith("  jobs.first: workers 2, servers 2, goodput ")
+
+
+def test_a_run_of_summaries_is_reported_like_any_other(hocket: Callable[..., Any], trace: Path) -> None:
+    ran = hocket("cluster", trace, "--scheduler", "random", "--out", "whole")
+    summary = hocket(
+        *("cluster", trace, "--scheduler", "random", "--out", "summary"),
+        *("--set", 'cluster.record="summary"'),
+    )
+    assert (ran.code, summary.code) == (0, 0)
+    table, last = summary.out.split("\n\n")
+    assert table == ran.out.split("\n\n")[0]
+    assert "; no iteration has a row (record: given)" in last
+    assert "Parquet tables placements (" in last
+    assert "iterations (" not in last
+    assert hocket("explain", "summary/two_racks-random").code == 0
+    refused = hocket("explain", "summary/two_racks-random", "--at", "1 s")
+    assert refused.code == 2
+    assert "recorded only summaries" in refused.err
+
+
+def test_a_sampled_run_says_so(hocket: Callable[..., Any], trace: Path) -> None:
+    sampled = ("--set", 'cluster.record="sampled"', "--set", "cluster.sampled_rows=45")
+    ran = hocket("cluster", trace, "--scheduler", "random", "--out", "runs", *sampled)
+    assert "; one of 10 iterations has a row (record: given)" in ran.out
+    assert "Parquet tables iterations (45)" in ran.out
+    explained = hocket("explain", "runs/two_racks-random", "--at", "1 s")
+    assert "note: iterations are estimated from a sample, one of every 10" in explained.out
+
+
+def test_a_figure_of_a_run_without_rows_is_refused_before_the_run(
+    hocket: Callable[..., Any], trace: Path
+) -> None:
+    ran = hocket(
+        *("cluster", trace, "--scheduler", "random", "--figure", "slowdowns.svg"),
+        *("--set", 'cluster.record="summary"'),
+    )
+    assert (ran.code, ran.out) == (2, "")
+    assert '--figure: draws iterations, but record is "summary"' in ran.err

@@ -41,6 +41,13 @@ def test_a_replay_on_the_flow_engine_equals_the_cluster_run(run: Run, at_s: floa
         assert row["iteration_s_replayed"] == pytest.approx(row["iteration_s"], abs=1e-10)
 
 
+def test_a_run_without_rows_is_replayed_like_one_that_has_them(make_trace: Callable[..., Trace]) -> None:
+    traces = [make_trace(TWO_RACKS, cluster={"record": kind}) for kind in ("all", "summary")]
+    whole, other = (replay(simulate_cluster(each, "random"), 10.0, 1.0, engine="flow") for each in traces)
+    assert min(whole.comparison()["iterations"].to_list()) > 1
+    assert other.comparison().rows() == whole.comparison().rows()
+
+
 def test_a_replay_on_the_flow_engine_loses_the_same_goodput(make_trace: Callable[..., Trace]) -> None:
     given = make_trace(TWO_RACKS).resolved()["given"]
     lossy = parse_trace({**given, "fabric": {**given["fabric"], "contended_goodput": [0.8]}})

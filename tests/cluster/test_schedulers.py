@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None
         simulate_cluster(poisson(7), policy, directory=directory)
         files.append({path.name: path.read_bytes() for path in sorted(directory.glob("*.parquet"))})
     assert files[0] == files[1]
-    assert len(files[0]) == 8
+    assert len(files[0]) == 9
 
 
 @pytest.mark.parametrize("policy", ["themis+cassini", "pollux+cassini"])
@@ -82,7 +82,7 @@ def test_tables_do_not_depend_on_hashes_or_threads(tmp_path: Path, policy: str) 
         written = sorted((tmp_path / number / f"trace-{policy}").glob("*.parquet"))
         files.append({path.name: path.read_bytes() for path in written})
     assert files[0] == files[1]
-    assert len(files[0]) == 8
+    assert len(files[0]) == 9
 
 
 def test_another_seed_gives_another_run() -> None:

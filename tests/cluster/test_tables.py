@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hocket import simulate_cluster
-from hocket.cluster.schemas import JOBS, LINKS, STREAMED
+from hocket.cluster.schemas import JOBS, LINKS, STREAMED, SUMMARIES
 from hocket.cluster.trace import Trace
 
 PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
-DECLARED = {**STREAMED, "jobs": JOBS, "links": LINKS}
+DECLARED = {**STREAMED, "jobs": JOBS, "links": LINKS, "summaries": SUMMARIES}
 
 
 def documented() -> Iterator[tuple[str, list[str]]]:

@@ -23,6 +23,11 @@ def trace_mistakes(trace: TraceTables) -> Iterator[Mistake]:
         return
     if not (trace.jobs or trace.poisson or trace.dynamic or trace.imports):
         yield (), "has no jobs: give [[jobs]], [poisson], [dynamic] or [[import]]"
+    if trace.cluster.merge > 0 and trace.cluster.record in ("sampled", "summary"):
+        yield (
+            ("cluster", "merge"),
+            f'merges rows only with record = "all": got record = "{trace.cluster.record}"',
+        )
     of_models = list(_model_mistakes(trace))
     if of_models:
         yield from of_models

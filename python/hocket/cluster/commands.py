@@ -43,6 +43,7 @@ def cluster_command(
     """Run a trace of jobs under one or more schedulers, write the tables of each run and compare them."""
     from hocket.cluster import report
     from hocket.cluster.policies import check_titles, load_policy
+    from hocket.cluster.recording import recording_of
     from hocket.cluster.simulation import simulate_cluster
     from hocket.cluster.trace import load_trace
     from hocket.results import check_replaceable
@@ -54,6 +55,10 @@ def cluster_command(
     if not schedulers:
         raise InputError(
             "--scheduler: is missing; try --scheduler themis --scheduler themis+cassini to compare these two"
+        )
+    if figure is not None and recording_of(checked).kind == "summary":
+        raise InputError(
+            '--figure: draws iterations, but record is "summary" in [cluster]; set it to "all" or "sampled"'
         )
     policies = [load_policy(title, checked) for title in dict.fromkeys(schedulers)]
     check_titles(policies)

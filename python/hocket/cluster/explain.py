@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from hocket.cluster.recording import every_of
 from hocket.cluster.trace import parse_trace
 from hocket.errors import InputError
 from hocket.profiles import WorkloadProfile
@@ -49,7 +50,7 @@ class RunningJob:
     job: str
     gpus: tuple[str, ...]
     iterations: float
-    """The number of iterations, including fractions at both ends."""
+    """The number of iterations, including fractions at both ends; estimated if the run recorded a sample."""
     iteration_s: float | None
     """Mean duration; None without iterations."""
     ideal_s: float | None
@@ -105,12 +106,14 @@ def decisions_of(run: Run) -> pl.DataFrame:
 def explain(run: Run, at_s: float) -> Explanation:
     """The last decision at or before `at_s` seconds of simulated time.
 
-    Raises `InputError` if `run` is not a cluster run, ended before `at_s`, or had no decision by then.
+    Raises `InputError` if `run` is not a cluster run, recorded no rows of iterations, ended before `at_s`,
+    or had no decision by then.
     """
     decisions = decisions_of(run)
     ended_s = run.manifest["simulated_s"]
     if at_s > ended_s:
         raise InputError(f"explain: the run ended at {ended_s:g} s: got {at_s:g} s")
+    every = every_of(run)
     # Of several decisions at one time, only the last is in force.
     number = bisect_right(decisions["at_s"].to_list(), at_s) - 1
     if number < 0:
@@ -122,7 +125,7 @@ def explain(run: Run, at_s: float) -> Explanation:
     why = json.loads(row["why"])
     cassini = why["cassini"] or {"candidates": [], "components": [], "slots": {}}
     stints = _in_force(run.tables["placements"], row["at_s"], until_s)
-    running = tuple(_running(run, stints, row["at_s"], until_s, cassini["slots"]))
+    running = tuple(_running(run, every, stints, (row["at_s"], until_s), cassini["slots"]))
     return Explanation(
         decision=number,
         at_s=row["at_s"],
@@ -192,8 +195,14 @@ def _in_force(placements: pl.DataFrame, at_s: float, until_s: float) -> pl.DataF
 
 
 def _running(
-    run: Run, stints: pl.DataFrame, at_s: float, until_s: float, slots: Mapping[str, Mapping[str, int]]
+    run: Run,
+    every: int,
+    stints: pl.DataFrame,
+    window_s: tuple[float, float],
+    slots: Mapping[str, Mapping[str, int]],
 ) -> Iterator[RunningJob]:
+    """The jobs in `stints`, with their iterations in a window; each recorded iteration stands for `every`."""
+    at_s, until_s = window_s
     begun = pl.max_horizontal("start_s", pl.lit(at_s))
     ended = pl.min_horizontal("end_s", pl.lit(until_s))
     part = pl.col("count") * (ended - begun) / (pl.col("end_s") - pl.col("start_s"))
@@ -202,7 +211,7 @@ def _running(
         .filter((pl.col("end_s") > at_s) & (pl.col("start_s") < until_s))
         .group_by("job")
         .agg(
-            iterations_within=part.sum(),
+            iterations_within=every * part.sum(),
             iteration_s=(pl.col("iteration_s") * part).sum() / part.sum(),
             ideal_s=(pl.col("ideal_s") * part).sum() / part.sum(),
         )

@@ -34,6 +34,16 @@ OVERVIEW = pl.Schema(
 of single iterations. `mean_factor` and `p99_factor` are the speed-ups over the first of several runs."""
 
 
+_SUMMARISED = (
+    "iterations",
+    "mean_iteration_s",
+    "p99_iteration_s",
+    "slowdown",
+    "p99_slowdown",
+    "mean_ideal_s",
+)
+
+
 def overviews(runs: Iterable[Run]) -> pl.DataFrame:
     """A row per run with the columns `OVERVIEW`; factors are relative to the first run."""
     rows = [_row(run) for run in runs]
@@ -56,36 +66,20 @@ def _row(run: Run) -> dict[str, Any]:
         "adjustments_per_minute": _per_minute(int(jobs["adjustments"].sum()), manifest["simulated_s"]),
         "simulated_s": manifest["simulated_s"],
         "run_s": manifest["run_s"],
-        **_of_iterations(run.tables["iterations"]),
+        **_of_iterations(run.tables["summaries"]),
     }
 
 
-def _of_iterations(iterations: pl.DataFrame) -> dict[str, Any]:
-    """Totals and means over all iterations, and the 99th percentile by nearest rank."""
-    # A row may stand for several iterations (`merge` in `[cluster]`), so all means are weighted.
-    done = int(iterations["count"].sum())
-    if done == 0:
-        return {"iterations": 0}
-    count = pl.col("count")
-    sums = iterations.select((pl.col("iteration_s") * count).sum(), (pl.col("ideal_s") * count).sum()).row(0)
-    marks = iterations["marks"]
-    return {
-        "iterations": done,
-        "mean_iteration_s": sums[0] / done,
-        "p99_iteration_s": _p99(iterations, pl.col("iteration_s")),
-        "slowdown": sums[0] / sums[1],
-        "p99_slowdown": _p99(iterations, pl.col("iteration_s") / pl.col("ideal_s")),
-        "mean_ideal_s": sums[1] / done,
-        "marks_per_iteration": float(marks.sum()) / done if marks.null_count() == 0 else None,
-    }
-
-
-def _p99(iterations: pl.DataFrame, value: pl.Expr) -> float:
-    """The 99th percentile of `value` over iterations by nearest rank; `iterations` must not be empty."""
-    ranked = iterations.select(value.alias("value"), "count").sort("value")
-    # In whole numbers, because a product with 0.99 is not exact: rounding would shift the rank.
-    reached = 100 * ranked["count"].cum_sum() >= 99 * ranked["count"].sum()
-    return float(ranked["value"].filter(reached)[0])
+def _of_iterations(summaries: pl.DataFrame) -> dict[str, Any]:
+    """The summary over the iterations of all jobs, from the table `summaries`."""
+    # Without iterations there is no row.
+    for row in summaries.filter(pl.col("model").is_null()).to_dicts():
+        marks = row["marks"]
+        return {
+            **{name: row[name] for name in _SUMMARISED},
+            "marks_per_iteration": None if marks is None else marks / row["iterations"],
+        }
+    return {"iterations": 0}
 
 
 def _per_minute(count: float, seconds: float) -> float | None:

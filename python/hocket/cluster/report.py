@@ -10,6 +10,7 @@ from rich.markup import escape
 from hocket.cluster.description import by_model, headline, jobs_frame, load_over_time, time_unit
 from hocket.cluster.explain import Explanation
 from hocket.cluster.overview import overviews
+from hocket.cluster.recording import every_of
 from hocket.cluster.replay import PLAN, Replay
 from hocket.cluster.trace import Trace
 from hocket.compat.answer import written_score
@@ -45,7 +46,7 @@ def print_runs(title: str, runs: Mapping[Path, Run]) -> None:
     for directory, run in runs.items():
         tables = ", ".join(f"{name} ({run.height(name):,})" for name in run.tables)
         took = f"simulated {run.manifest['simulated_s']:,.3f} s in {run.manifest['run_s']:.3f} s"
-        out.print(f"{escape(run.manifest['scheduler'])}: {took}{_repeated(run)}")
+        out.print(f"{escape(run.manifest['scheduler'])}: {took}{_repeated(run)}{_recorded(run)}")
         out.print(f"written to {escape(str(directory))}: manifest.json and Parquet tables {tables}")
 
 
@@ -56,6 +57,18 @@ def _repeated(run: Run) -> str:
         return ""
     share = skipped["repeated"] / skipped["iterations"]
     return f"; {share:.0%} of {skipped['iterations']:,} iterations repeat simulated ones (skip_ahead)"
+
+
+def _recorded(run: Run) -> str:
+    """Which iterations have rows, and why; empty if all have, and all percentiles are exact."""
+    record = run.manifest["record"]
+    rows = {
+        "all": "",
+        "sampled": f"; one of {record['every']:,} iterations has a row (record: {record['why']})",
+        "summary": f"; no iteration has a row (record: {record['why']})",
+    }[record["iterations"]]
+    error = record["percentile_error"]
+    return rows + (f"; percentiles are within {error:.2%}" if error else "")
 
 
 def _overview_row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -199,7 +212,7 @@ def print_explanation(run: Run, explanation: Explanation) -> None:
     _print_discarded(each)
     _print_links(each)
     _print_sharing(each)
-    _print_jobs(each)
+    _print_jobs(each, every_of(run))
     _print_delays(each)
     _print_scheduler_notes(each.said)
 
@@ -296,7 +309,7 @@ def _print_sharing(each: Explanation) -> None:
         out.print(f"{escape(', '.join(group.jobs))}: score {_score(group.score)}, {escape(slots)}")
 
 
-def _print_jobs(each: Explanation) -> None:
+def _print_jobs(each: Explanation, every: int) -> None:
     rows = (
         (
             job.job,
@@ -315,6 +328,8 @@ def _print_jobs(each: Explanation) -> None:
     )
     out.print()
     print_table(header, rows)
+    if every > 1:
+        out.print(f"note: iterations are estimated from a sample, one of every {every:,}")
 
 
 def _print_delays(each: Explanation) -> None:

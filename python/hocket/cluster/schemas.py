@@ -141,6 +141,27 @@ whole run, `busy_s` the time that it sent, and `contended_s` the part of that in
 link and it was full."""
 
 
+SUMMARIES = pl.Schema(
+    {
+        "model": pl.String,
+        "iterations": pl.Int64,
+        "mean_iteration_s": pl.Float64,
+        "p50_iteration_s": pl.Float64,
+        "p99_iteration_s": pl.Float64,
+        "mean_ideal_s": pl.Float64,
+        "slowdown": pl.Float64,
+        "p50_slowdown": pl.Float64,
+        "p99_slowdown": pl.Float64,
+        "mean_communication_s": pl.Float64,
+        "mean_delayed_s": pl.Float64,
+        "marks": pl.Float64,
+    }
+)
+"""A row per model whose jobs finished an iteration, and a last one, without a model, for all jobs together.
+Every iteration counts, whatever `record` is: `slowdown` is their total duration ÷ that on an idle network,
+`p50_slowdown` and `p99_slowdown` are percentiles over slowdowns of single iterations. The manifest states the
+largest relative error of percentiles, `percentile_error`."""
+
 STREAMED = {
     "iterations": ITERATIONS,
     "placements": PLACEMENTS,

@@ -1,11 +1,18 @@
 """`[cluster]`: assumptions of a run about servers and jobs, independent of the scheduler."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
 from hocket.plan.schema import Number, Table, default, size_within
-from hocket.units import DurationPs, parse_duration
+from hocket.units import DurationPs, parse_bytes, parse_duration
+
+RecordKind = Literal["all", "sampled", "summary"]
+"""Which iterations of a run get a row."""
+
+DEFAULT_MOST_ROWS = 5_000_000
+"""Runs with more expected iterations are sampled by default. So many rows fit into the default of
+`table_memory`."""
 
 
 class Settings(Table):
@@ -35,6 +42,21 @@ class Settings(Table):
     """Whether ECN marks are counted."""
     merge: Annotated[Number, Field(ge=0, lt=1)] = default(0.0, "Hocket: a row for each iteration")
     """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
+    record: RecordKind | None = None
+    """The iterations that have a row in the table `iterations`: `all`; `sampled`, about `sampled_rows` of
+    them, drawn at random; or none with `summary`. All other tables and all printed numbers are of all
+    iterations in any case. By default `all`, but `sampled` if more than 5 million iterations are expected and
+    `merge` and `jitter` leave similar ones apart."""
+    sampled_rows: Annotated[StrictInt, Field(ge=1, le=10**9)] = default(
+        1_000_000,
+        "Hocket: percentiles of the sample are close to those of all, and figures are drawn in seconds",
+    )
+    """With `sampled`: about how many rows. Of each so many consecutive iterations of a job, one is drawn."""
+    table_memory_bytes: Annotated[int, *size_within(16 * 10**6, 10**15)] = default(
+        parse_bytes("1 GB"), "Hocket: a fraction of a laptop's memory", "table_memory"
+    )
+    """Memory for rows. A run with a directory writes them when they fill a part of it; a run without one ends
+    with an error if they exceed it."""
     skip_ahead: StrictBool = default(False, "Hocket: simulate every iteration")
     """Simulate only some of the iterations between two changes of placements or slots, and repeat them in
     place of the others: exactly for jobs without jitter, which are simulated until all of them are where they

@@ -11,14 +11,15 @@ from hocket import _hocket
 from hocket.cluster.interruption import Interruption
 from hocket.cluster.marks import marks_for
 from hocket.cluster.policies import Policy, check_titles, load_policy
-from hocket.cluster.tables import DecisionRecord, Tables
+from hocket.cluster.recording import Recording, check_memory, recording_of
+from hocket.cluster.tables import BYTES_PER_ITERATION, DecisionRecord, Tables
 from hocket.cluster.trace import Trace, TraceLike, as_trace
 from hocket.cluster.transitions import Costs, Member, Transitions
 from hocket.engines.network import network_of
 from hocket.errors import InputError, SelfCheckError
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
-from hocket.results.sink import Memory, Sink
+from hocket.results.sink import Memory, Nowhere, Sink
 from hocket.schedulers import Candidate, Decision, Scheduler, State
 from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
@@ -79,14 +80,16 @@ def simulate_cluster(
     by the schedulers' names, in the order of the list.
 
     The same trace and scheduler give the same tables, which `hocket.cluster.schemas` describes. With a
-    `directory` the tables are written there during the run, so that they need not fit into memory; the runs
-    of a list go into subdirectories named after the schedulers. `progress` is called after every step with
+    `directory` the tables are written there during the run, so that they need not fit into memory; without
+    one, they may fill the trace's `table_memory`. The runs of a list go into subdirectories named after the
+    schedulers. `progress` is called after every step with
     simulated seconds, jobs done and jobs in total. Ctrl-C ends the run early, and skips the rest of a list:
     everything finished by then is returned, marked as interrupted.
 
     Raises:
-        hocket.errors.InputError: The trace is invalid, a scheduler's name is unknown or given twice, or a
-            scheduler raises an exception or returns a decision that cannot be applied. Tables recorded until
+        hocket.errors.InputError: The trace is invalid, a scheduler's name is unknown or given twice, the
+            tables of a run without a directory exceed `table_memory`, or a scheduler raises an exception or
+            returns a decision that cannot be applied. Tables recorded until
             then are in the directory, with the status `failed`.
         hocket.errors.SelfCheckError: A self-check of the engine failed; the tables are kept likewise.
 
@@ -128,9 +131,12 @@ def _as_policy(scheduler: SchedulerLike, trace: Trace) -> Policy:
 
 def _simulated(trace: Trace, policy: Policy, directory: str | Path | None, progress: Progress | None) -> Run:
     """One run. An error names the directory of the tables, if any were written."""
+    recording = recording_of(trace)
+    if directory is None:
+        check_memory(trace, recording)
     try:
         with RunWriter(directory) if directory is not None else Memory() as sink:
-            return _Simulation(trace, policy, trace.file.until_ps, sink, progress).run()
+            return _Simulation(trace, policy, trace.file.until_ps, sink, recording, progress).run()
     except (InputError, SelfCheckError) as error:
         if directory is not None and (Path(directory) / MANIFEST).exists():
             raise type(error)(f"{error}; its tables until then are in {directory}") from error
@@ -144,7 +150,10 @@ def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
     """
     if isinstance(policy, str):
         policy = load_policy(policy, trace)
-    simulation = _Simulation(trace, policy, min(at_ps, trace.file.until_ps or at_ps), Memory(), None)
+    until_ps = min(at_ps, trace.file.until_ps or at_ps)
+    # Whatever the run recorded, its engine is to have all rows from here on.
+    recording = replace(recording_of(trace), kind="all", every=1)
+    simulation = _Simulation(trace, policy, until_ps, Nowhere(), recording, None)
     while simulation.unfinished():
         simulation.step()
     return simulation.transitions
@@ -176,13 +185,20 @@ class _Simulation:
     """One run, from the first arrival to the last departure or to the trace's `until`."""
 
     def __init__(
-        self, trace: Trace, policy: Policy, until_ps: int | None, sink: Sink, progress: Progress | None
+        self,
+        trace: Trace,
+        policy: Policy,
+        until_ps: int | None,
+        sink: Sink,
+        recording: Recording,
+        progress: Progress | None,
     ) -> None:
         settings, network = trace.settings, trace.network
         self._trace = trace
         self._policy = policy
         self._until_ps = until_ps
         self._sink = sink
+        self._recording = recording
         self._progress = progress
         self._dedicated = bool(getattr(policy.scheduler, "dedicated", False))
         names = [job.name for job in trace.jobs]
@@ -225,9 +241,19 @@ class _Simulation:
                 "merge": settings.merge,
                 "marks": marks,
                 "skip_ahead": settings.skip_ahead,
+                "record": (recording.kind, recording.every),
+                # Rows are passed on when they fill half of the memory, so that an advance has the other half.
+                "most_iterations": settings.table_memory_bytes // (2 * BYTES_PER_ITERATION),
             },
         )
-        self._tables = Tables(sink, self._engine, trace, counts_marks=marks is not None)
+        self._tables = Tables(
+            sink,
+            self._engine,
+            trace,
+            counts_marks=marks is not None,
+            records_iterations=recording.kind != "summary",
+        )
+        self._models = list(dict.fromkeys(job.model for job in trace.jobs))
         self.transitions = Transitions(
             self._engine,
             trace.cluster,
@@ -242,6 +268,7 @@ class _Simulation:
             share=trace.mltcp.share if policy.mltcp else ("fair", 1.0),
             adjust=trace.cassini.adjust,
             dedicated=self._dedicated,
+            models={model: number for number, model in enumerate(self._models)},
             on_stint_end=self._tables.add_stint,
         )
         # Without CASSINI only the scheduler's own choice is used.
@@ -281,6 +308,7 @@ class _Simulation:
         """Advance to the next event, and make the decision that it triggers, if any."""
         # Departures and arrivals at one time trigger a single decision.
         departed = self.transitions.ended(self._advanced())
+        self._tables.pass_on_if_full(self.transitions.stints())
         arrived = self._arrivals()
         requested = self._ask_again_ps is not None and self._ask_again_ps <= self._engine.now_ps
         planning = (planned_ps := self._planned_ps()) is not None and planned_ps <= self._engine.now_ps
@@ -298,7 +326,10 @@ class _Simulation:
             self._progress(self._engine.now_ps / 1e12, done, len(self._trace.jobs))
 
     def _advanced(self) -> Sequence[tuple[int, str]]:
-        """Advance the engine; return the jobs whose stints ended, as (number, ending)."""
+        """Advance the engine; return the jobs whose stints ended, as (number, ending).
+
+        It may stop earlier without any, so that rows can be taken.
+        """
         try:
             return self._engine.advance(self._next_ps())
         except ValueError as error:
@@ -437,7 +468,7 @@ class _Simulation:
         """The run up to now; jobs keep the iterations that they finished."""
         self.transitions.end()
         members, now_ps = self.transitions.members, self._engine.now_ps
-        self._tables.finish(members, now_ps)
+        summaries = self._tables.finish(members, now_ps, self._models)
         manifest = {
             "hocket_version": version("hocket"),
             "engine": "flow",
@@ -449,6 +480,7 @@ class _Simulation:
             "peak_rss_mb": peak_rss_mb(),
             "decided": self._decision_times.described(),
             **self._skipped(members),
+            "record": {**self._recording.described(), "percentile_error": summaries.percentile_error},
             "counts": {
                 "jobs": len(self._trace.jobs),
                 "arrived": len(members),

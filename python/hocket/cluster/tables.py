@@ -1,17 +1,19 @@
-"""Writes the tables of a cluster run during the run. Each iteration of the engine is joined with the workers,
-the batch size and the idle iteration time of its stint.
+"""Writes the tables of a cluster run during the run, before they fill their part of the memory. Each
+iteration of the engine is joined with the workers, the batch size and the idle iteration time of its stint.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from hocket import _hocket
-from hocket.cluster.jobs import JobTotals, jobs_frame
+from hocket.cluster.jobs import jobs_frame
+from hocket.cluster.recording import check_kept
 from hocket.cluster.schemas import (
     ADJUSTMENTS,
     DECISIONS,
@@ -22,6 +24,7 @@ from hocket.cluster.schemas import (
     PLACEMENTS,
     STREAMED,
 )
+from hocket.cluster.summaries import Summaries
 from hocket.cluster.trace import Trace
 from hocket.cluster.transitions import Member, Stint
 from hocket.engines.network import Network
@@ -36,6 +39,8 @@ _Columns = Mapping[str, "_hocket._Column"]
 
 # Rows are passed on for this number of decisions at once, which is quicker than a table for each decision.
 _DECISIONS_PER_FLUSH = 64
+# An iteration takes a hundred bytes in the engine, and several times as many while it is joined and written.
+BYTES_PER_ITERATION = 1_000
 
 # Unsigned in the engine; the join with stints needs the type of `_STINT_COLUMNS`.
 _INTEGERS = (
@@ -52,8 +57,7 @@ _BYTES_PER_DELAY = 8
 
 _STINT_COLUMNS = pl.Schema(
     {
-        "job": pl.String,
-        "start_ps": pl.Int64,
+        "stint": pl.UInt64,
         "model": pl.String,
         "workers": pl.Int64,
         "batch_size": pl.Int64,
@@ -82,9 +86,21 @@ class DecisionRecord:
 
 
 class Tables:
-    """Collects the events of a run, and passes their rows to a sink in groups."""
+    """Collects the events of a run, and passes their rows to a sink in groups.
 
-    def __init__(self, sink: Sink, engine: _hocket.ClusterRun, trace: Trace, *, counts_marks: bool) -> None:
+    What is collected is passed on when it fills half of `table_memory`; the other half is for what the engine
+    adds in one step, which its option `most_iterations` limits.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        engine: _hocket.ClusterRun,
+        trace: Trace,
+        *,
+        counts_marks: bool,
+        records_iterations: bool,
+    ) -> None:
         self._sink = sink
         self._engine = engine
         self._network = trace.network
@@ -92,57 +108,93 @@ class Tables:
         self._shown = trace.network.display_names()
         # The engine numbers jobs as they arrive, which is the order of the trace.
         self._jobs = [job.name for job in trace.jobs]
+        self._model_of = {job.name: job.model for job in trace.jobs}
+        self._memory_bytes = trace.settings.table_memory_bytes
+        self._records_iterations = records_iterations
         self._counts_marks = counts_marks
         self._stints: list[Stint] = []
-        self._records: list[DecisionRecord] = []
+        self._decisions: list[dict[str, Any]] = []
+        self._link_scores: list[dict[str, Any]] = []
         self._delays: list[tuple[int, _Columns]] = []
-        self._totals_by_job = JobTotals()
+        self._collected_bytes = 0
+        self._adjusted: Counter[str] = Counter()
         self._rows: Counter[str] = Counter()
         # Every table is in the run, even if it never gets a row.
-        for name, schema in STREAMED.items():
+        self._streamed = {
+            name: STREAMED[name] for name in STREAMED if records_iterations or name != "iterations"
+        }
+        for name, schema in self._streamed.items():
             self._add(name, pl.DataFrame(schema=schema))
 
     @property
     def rows(self) -> dict[str, int]:
         """The number of rows passed on so far, by table."""
-        return {name: self._rows[name] for name in STREAMED}
+        return {name: self._rows[name] for name in self._streamed}
 
     def add_decision(self, record: DecisionRecord, running: Iterable[Stint]) -> None:
         """Add a decision; `running` are the stints that have not ended."""
         self._take_delays()
-        self._records.append(record)
-        if len(self._records) >= _DECISIONS_PER_FLUSH:
+        number = self._rows["decisions"] + len(self._decisions)
+        row = _decision(number, record)
+        self._decisions.append(row)
+        self._link_scores.extend(_link_scores(number, record))
+        self._collected_bytes += len(row["why"])
+        if len(self._decisions) >= _DECISIONS_PER_FLUSH:
             self._flush(running)
 
     def add_stint(self, stint: Stint) -> None:
         """Add a stint that has ended."""
         self._stints.append(stint)
 
-    def finish(self, members: Iterable[Member], ended_ps: int) -> None:
-        """Pass on the remaining rows, and the tables of jobs and links over the whole run."""
+    def pass_on_if_full(self, running: Iterable[Stint]) -> None:
+        """Pass on what is collected if it fills half of the memory; `running` are stints that have not ended.
+
+        Raises `InputError` if a sink that keeps rows in memory has no room for more.
+        """
+        check_kept(self._sink.held_bytes, self._memory_bytes)
+        if 2 * self.collected_bytes >= self._memory_bytes:
+            self._flush(running)
+
+    @property
+    def collected_bytes(self) -> int:
+        """About the memory that rows need until they are passed on."""
+        return self._engine.rows() * BYTES_PER_ITERATION + self._collected_bytes
+
+    def finish(self, members: Iterable[Member], ended_ps: int, models: Sequence[str]) -> Summaries:
+        """Pass on the remaining rows, and the tables over the whole run. Returns the summaries.
+
+        `models` are by their number in the engine.
+        """
         self._take_delays()
         self._flush()
-        self._sink.append_frame("jobs", jobs_frame(members, self._totals_by_job, ended_ps))
+        summaries = Summaries(self._engine, self._jobs, counts_marks=self._counts_marks)
+        self._sink.append_frame("jobs", jobs_frame(members, summaries.by_job, self._adjusted, ended_ps))
         self._sink.append_frame("links", _links(self._frame(self._engine.links()), self._network, ended_ps))
+        self._sink.append_frame("summaries", summaries.table(models, self._model_of))
+        return summaries
 
     def _take_delays(self) -> None:
         """Collect the delays since the last decision, and attribute them to that decision."""
-        in_force = self._rows["decisions"] + len(self._records) - 1
-        self._delays.append((in_force, self._engine.take_delays()))
+        in_force = self._rows["decisions"] + len(self._decisions) - 1
+        delays = self._engine.take_delays()
+        self._delays.append((in_force, delays))
+        self._collected_bytes += sum(len(column["buffer"]) for column in delays.values())
 
     def _flush(self, running: Iterable[Stint] = ()) -> None:
         """Pass on all rows collected so far."""
         taken = {name: self._frame(columns) for name, columns in self._engine.take_tables().items()}
-        iterations = _with_stints(taken["iterations"], [*self._stints, *running])
-        self._totals_by_job.add(iterations, taken["adjustments"])
-        self._add("iterations", _iterations(iterations))
-        self._add("adjustments", _adjustments(taken["adjustments"]))
+        if self._records_iterations:
+            self._add("iterations", _iterations(taken["iterations"], [*self._stints, *running]))
+        adjustments = taken["adjustments"]
+        self._adjusted.update(dict(adjustments.group_by("job").len().rows()))
+        self._add("adjustments", _adjustments(adjustments))
         self._add("delays", self._joined_delays())
         self._add("placements", _placements(self._stints, self._gpus, self._network))
-        self._add("link_scores", _link_scores(self._records, self._rows["decisions"]))
-        self._add("decisions", _decisions(self._records, self._rows["decisions"]))
-        for passed_on in (self._stints, self._records, self._delays):
+        self._add("link_scores", pl.DataFrame(self._link_scores, schema=LINK_SCORES))
+        self._add("decisions", pl.DataFrame(self._decisions, schema=DECISIONS))
+        for passed_on in (self._stints, self._decisions, self._link_scores, self._delays):
             passed_on.clear()
+        self._collected_bytes = 0
 
     def _joined_delays(self) -> pl.DataFrame:
         """The delays of several decisions as one table, which is quicker than a table for each."""
@@ -197,15 +249,12 @@ def _seconds(column: str) -> pl.Expr:
     return pl.col(column) / 1e12
 
 
-def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
+def _iterations(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
     """Rows of the engine, each joined with the columns of its stint."""
-    # The engine knows no stints: the stint of a row is the last one of its job that was given before the row
-    # starts. Polars cannot check that the groups of `by` are sorted.
     known = pl.DataFrame(
         [
             {
-                "job": stint.job.name,
-                "start_ps": stint.given_ps,
+                "stint": stint.number,
                 "model": stint.job.model,
                 "workers": len(stint.gpus),
                 "batch_size": stint.batch_size,
@@ -214,35 +263,28 @@ def _with_stints(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
             for stint in stints
         ],
         schema=_STINT_COLUMNS,
-    ).sort("start_ps", maintain_order=True)
+    )
+    count = pl.col("count")
     return (
         rows.with_columns(pl.col(_INTEGERS).cast(pl.Int64))
-        .with_columns(iteration_ps=pl.col("duration_ps") + pl.col("delayed_ps"))
-        # The join needs rows in order of time; the index restores their order afterwards.
-        .with_row_index("row")
-        .sort("start_ps", maintain_order=True)
-        .join_asof(known, on="start_ps", by="job", check_sortedness=False)
-        .sort("row")
-        .with_columns(mean_ps=pl.col("iteration_ps") / pl.col("count"))
+        .join(known, on="stint", how="left", maintain_order="left")
+        .select(
+            "job",
+            "model",
+            "workers",
+            "batch_size",
+            "iteration",
+            "count",
+            _seconds("start_ps").alias("start_s"),
+            _seconds("end_ps").alias("end_s"),
+            ((pl.col("duration_ps") + pl.col("delayed_ps")) / count / 1e12).alias("iteration_s"),
+            _seconds("ideal_ps").alias("ideal_s"),
+            (_seconds("communication_ps") / count).alias("communication_s"),
+            (_seconds("delayed_ps") / count).alias("delayed_s"),
+            "marks",
+        )
+        .cast(ITERATIONS)
     )
-
-
-def _iterations(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.select(
-        "job",
-        "model",
-        "workers",
-        "batch_size",
-        "iteration",
-        "count",
-        _seconds("start_ps").alias("start_s"),
-        _seconds("end_ps").alias("end_s"),
-        _seconds("mean_ps").alias("iteration_s"),
-        _seconds("ideal_ps").alias("ideal_s"),
-        (_seconds("communication_ps") / pl.col("count")).alias("communication_s"),
-        (_seconds("delayed_ps") / pl.col("count")).alias("delayed_s"),
-        "marks",
-    ).cast(ITERATIONS)
 
 
 def _adjustments(rows: pl.DataFrame) -> pl.DataFrame:
@@ -272,28 +314,23 @@ def _placements(stints: Iterable[Stint], gpus: Sequence[str], network: Network) 
     return pl.DataFrame(rows, schema=PLACEMENTS)
 
 
-def _decisions(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
-    rows = []
-    for number, record in enumerate(records, first):
-        chosen = record.chosen
-        scores = None if chosen is None else chosen.candidates
-        rows.append(
-            {
-                "decision": number,
-                "at_s": record.time_ps / 1e12,
-                "reason": record.reason,
-                "jobs": record.jobs,
-                "waiting": record.waiting,
-                "candidates": len(record.decision.candidates),
-                "discarded": None if scores is None else sum(each.score is None for each in scores),
-                "chosen": 0 if chosen is None else chosen.candidate,
-                "own_score": None if scores is None else scores[0].score,
-                "score": None if chosen is None or scores is None else scores[chosen.candidate].score,
-                "moved": list(record.moved),
-                "why": _why(record),
-            }
-        )
-    return pl.DataFrame(rows, schema=DECISIONS)
+def _decision(number: int, record: DecisionRecord) -> dict[str, Any]:
+    chosen = record.chosen
+    scores = None if chosen is None else chosen.candidates
+    return {
+        "decision": number,
+        "at_s": record.time_ps / 1e12,
+        "reason": record.reason,
+        "jobs": record.jobs,
+        "waiting": record.waiting,
+        "candidates": len(record.decision.candidates),
+        "discarded": None if scores is None else sum(each.score is None for each in scores),
+        "chosen": 0 if chosen is None else chosen.candidate,
+        "own_score": None if scores is None else scores[0].score,
+        "score": None if chosen is None or scores is None else scores[chosen.candidate].score,
+        "moved": list(record.moved),
+        "why": _why(record),
+    }
 
 
 def _why(record: DecisionRecord) -> str:
@@ -310,8 +347,8 @@ def _why(record: DecisionRecord) -> str:
     return json.dumps(notes, ensure_ascii=False, default=str)
 
 
-def _link_scores(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
-    rows = [
+def _link_scores(number: int, record: DecisionRecord) -> list[dict[str, Any]]:
+    return [
         {
             "decision": number,
             "link": score.name,
@@ -320,11 +357,8 @@ def _link_scores(records: Iterable[DecisionRecord], first: int) -> pl.DataFrame:
             "jobs": list(score.jobs),
             "after": score.after,
         }
-        for number, record in enumerate(records, first)
-        if record.chosen is not None
-        for score in record.chosen.links
+        for score in (() if record.chosen is None else record.chosen.links)
     ]
-    return pl.DataFrame(rows, schema=LINK_SCORES)
 
 
 def _links(rows: pl.DataFrame, network: Network, ended_ps: int) -> pl.DataFrame:

@@ -45,6 +45,8 @@ class Stint:
     """The number of iterations that the job finished before."""
     iterations: int = 0
     """The number of iterations finished here; known when the stint has ended."""
+    number: int | None = None
+    """Its number in the engine; known when it has begun."""
     until_ps: int | None = None
     """When the job left the GPUs; None while it has them."""
 
@@ -99,6 +101,8 @@ class Transitions:
     """Whether a job that drifts from its slot is moved back into it."""
     dedicated: bool
     """Whether every job has GPUs and a network of its own."""
+    models: Mapping[str, int]
+    """The number of each model in the engine."""
     on_stint_end: Callable[[Stint], object]
     """Called with every stint that has ended."""
     active: dict[str, Member] = field(default_factory=dict)
@@ -279,7 +283,7 @@ class Transitions:
             crossings, priority = member.traffic.crossings, member.traffic.priority
         stint = Stint(job, member.gpus, member.batch_size, crossings, now_ps, start_ps, member.iterations)
         self._claim(stint)
-        self.engine.start(
+        stint.number = self.engine.start(
             member.number,
             {
                 "profile": native_profile(job.profile(len(stint.gpus), stint.batch_size)),
@@ -292,6 +296,8 @@ class Transitions:
                 "share": self.share,
                 "priority": priority,
                 "jitter": self.costs.jitter,
+                "model": self.models[job.model],
+                "samples": stint.samples,
             },
         )
         if member.slot is not None:

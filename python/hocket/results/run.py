@@ -48,8 +48,9 @@ class Run(Displayed):
         title, manifest = self._title(), self.manifest
         under = f" under {manifest['scheduler']}" if "scheduler" in manifest else ""
         engine = f" on the {manifest['engine']} engine" if "engine" in manifest else ""
-        nouns = [name for name in ("jobs", "iterations") if name in self.tables]
-        rows = [counted(self.height(noun), noun.removesuffix("s")) for noun in nouns]
+        is_sampled = manifest.get("record", {}).get("iterations") == "sampled"
+        nouns = {"jobs": "job", "iterations": "sampled iteration" if is_sampled else "iteration"}
+        rows = [counted(self.height(name), noun) for name, noun in nouns.items() if name in self.tables]
         summary = ", ".join((manifest["status"], *rows, counted(len(self.tables), "table")))
         return on_one_line(f"Run{title}{under}{engine}: {summary}")
 
@@ -130,6 +131,11 @@ class RunWriter:
             self._remove_previous()
         except OSError as error:
             raise self._unwritable(error) from None
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the rows taken so far fill: none, as they are written at once."""
+        return 0
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Destinations for the rows of a run: this memory, or the files of `RunWriter`."""
+"""Destinations for the rows of a run: this memory, nowhere, or the files of `RunWriter`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
@@ -11,6 +11,10 @@ from hocket.results import Run, frame
 
 class Sink(Protocol):
     """Takes the rows during a run, and the manifest at its end."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the rows taken so far fill."""
 
     def append(self, name: str, columns: "Mapping[str, _hocket._Column]") -> None:
         """Takes rows of one table, as the engines return them."""
@@ -27,6 +31,12 @@ class Memory:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[pl.DataFrame | Mapping[str, _hocket._Column]]] = {}
+        self._held_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the rows taken so far fill."""
+        return self._held_bytes
 
     def __enter__(self) -> Self:
         return self
@@ -38,10 +48,12 @@ class Memory:
         """Takes rows of one table, as the engines return them."""
         # These calls come on another thread, where polars takes twice as long for a small frame.
         self._parts.setdefault(name, []).append(columns)
+        self._held_bytes += sum(len(column["buffer"]) for column in columns.values())
 
     def append_frame(self, name: str, frame: pl.DataFrame) -> None:
         """Takes rows of one table."""
         self._parts.setdefault(name, []).append(frame)
+        self._held_bytes += int(frame.estimated_size())
 
     def finish(self, manifest: Mapping[str, Any]) -> Run:
         """Returns the run."""
@@ -49,7 +61,27 @@ class Memory:
 
     def take_tables(self) -> dict[str, pl.DataFrame]:
         """Removes the rows so far and returns them, by name of table."""
+        self._held_bytes = 0
         return {name: _whole(self._parts.pop(name)) for name in list(self._parts)}
+
+
+class Nowhere:
+    """Drops all rows, for a run of which only the state is needed."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that the rows taken so far fill."""
+        return 0
+
+    def append(self, name: str, columns: "Mapping[str, _hocket._Column]") -> None:
+        """Takes rows of one table, as the engines return them."""
+
+    def append_frame(self, name: str, frame: pl.DataFrame) -> None:
+        """Takes rows of one table."""
+
+    def finish(self, manifest: Mapping[str, Any]) -> Run:
+        """Returns the run, without tables."""
+        return Run({}, dict(manifest))
 
 
 def _whole(parts: "Sequence[pl.DataFrame | Mapping[str, _hocket._Column]]") -> pl.DataFrame:
