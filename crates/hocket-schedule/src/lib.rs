@@ -1,6 +1,8 @@
-//! The allocation of nodes to jobs by the genetic search of Pollux (OSDI'21 sections 4.2 and 4.3). The caller provides
-//! a table of what workers are worth to each job; models, networks and clocks are unknown here.
+//! Who gets which GPUs: the genetic search of Pollux (OSDI'21 sections 4.2 and 4.3), and the auctions of Themis
+//! (NSDI'20). The caller provides tables of what workers are worth to each job; models, networks and clocks are unknown
+//! here.
 
+pub mod auction;
 mod draft;
 mod individual;
 mod matrix;

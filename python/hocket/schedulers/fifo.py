@@ -5,7 +5,7 @@ from random import Random
 from hocket.errors import InputError
 from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, State
 from hocket.schedulers.themis.candidates import EqualPlacements, Placement
-from hocket.schedulers.themis.regions import Offer, Regions
+from hocket.schedulers.themis.regions import Regions
 
 _TRIED = 4
 """Placements drawn for each requested candidate: some draws spread a job over more servers or racks."""
@@ -28,21 +28,16 @@ class Fifo:
         Raises `InputError` if a job needs more GPUs than the cluster has.
         """
         regions = self._regions_of(state.cluster)
-        offer = Offer(regions, state.free)
-        before = {each.job.name: each.gpus for each in state.jobs}
-        own = dict(before)
-        for each in state.jobs:
-            if each.gpus:
-                continue
-            if each.job.requested > len(state.cluster.gpus):
+        waiting = [each.job for each in state.jobs if not each.gpus]
+        for job in waiting:
+            if job.requested > len(state.cluster.gpus):
                 raise InputError(
-                    f"{each.job.name}: needs {each.job.requested} workers, but the cluster has "
+                    f"{job.name}: needs {job.requested} workers, but the cluster has "
                     f"{len(state.cluster.gpus)} GPUs"
                 )
-            if each.job.requested > offer.total:
-                break
-            own[each.job.name] = gpus = offer.pick(each.job.requested, regions.whole)
-            offer.remove(gpus)
+        places = regions.native.packed(state.free, [job.requested for job in waiting])
+        before = {each.job.name: each.gpus for each in state.jobs}
+        own = before | {job.name: gpus for job, gpus in zip(waiting, places, strict=False)}
         widest = {name: state.cluster.span(gpus) for name, gpus in own.items() if gpus}
         equal = EqualPlacements(regions, before, own, state.free, widest)
         # The first is its own.

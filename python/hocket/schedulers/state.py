@@ -57,9 +57,10 @@ class Cluster:
         >>> cluster.span([0]).name, cluster.span([0, 1]).name, cluster.span([0, 2]).name
         ('SERVER', 'RACK', 'RACKS')
         """
-        if len({self.server_of[gpu] for gpu in gpus}) <= 1:
+        servers = set(map(self.server_of.__getitem__, gpus))
+        if len(servers) <= 1:
             return Span.SERVER
-        return Span.RACK if len({self.rack(gpu) for gpu in gpus}) == 1 else Span.RACKS
+        return Span.RACK if len(set(map(self.rack_of.__getitem__, servers))) == 1 else Span.RACKS
 
 
 @dataclass(frozen=True)
@@ -89,18 +90,11 @@ class ClusterJob:
 
     def profile(self, workers: int, batch_size: int | None = None) -> WorkloadProfile:
         """One iteration on an idle network, with the submitted batch size if none is given."""
-        key = (workers, batch_size or self.batch_size)
-        if key not in self._profiles:
-            self._profiles[key] = self.definition.profile(key[1], workers, self.strategy)
-        return self._profiles[key]
+        return self.definition.profile(batch_size or self.batch_size, workers, self.strategy)
 
     def iterations(self, samples: int, workers: int, batch_size: int | None = None) -> int:
         """The number of iterations for `samples`, rounded up: the last one may process fewer samples."""
         return -(-samples // (workers * (batch_size or self.batch_size)))
-
-    @cached_property
-    def _profiles(self) -> dict[tuple[int, int], WorkloadProfile]:
-        return {}
 
 
 @dataclass(frozen=True)

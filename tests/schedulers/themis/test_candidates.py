@@ -12,7 +12,7 @@ from hocket.schedulers import Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.checks import checked
 from hocket.schedulers.themis import Themis, ThemisOptions
 from hocket.schedulers.themis.candidates import EqualPlacements, _shuffle
-from hocket.schedulers.themis.fairness import FinishTime, speedup
+from hocket.schedulers.themis.fairness import FinishTime, Speedups, speedup
 from hocket.schedulers.themis.regions import Regions
 
 MakeCluster = Callable[[int, int, int], Cluster]
@@ -80,7 +80,8 @@ def test_jobs_change_places_where_no_slowdown_ties_them(
     # Three GPUs of one rack are free, and one of each of three others. DLRM's ρ is the same on either.
     before = {"busy": (0, 1, 2, 4, 5, 6, 8, 9, 10, 12)}
     own = {**before, "dlrm": (3, 7, 11), "other": (13, 14, 15)}
-    bound = FinishTime(make_job("other", sizes=(1, 3), model=other), 0, 16, 1.0, ThemisOptions())
+    job = make_job("other", sizes=(1, 3), model=other)
+    bound = FinishTime(job, 0, 16, 1.0, ThemisOptions(), Speedups(job.job, "published"))
     widest = {"dlrm": Span.RACKS, "other": bound.widest(3, Span.RACK)}
     regions, auctioned = Regions(make_cluster(4, 4, 1)), [3, 7, 11, 13, 14, 15]
     found = EqualPlacements(regions, before, own, auctioned, widest, "auctioned").sample(10, Random(1))
