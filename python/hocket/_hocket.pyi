@@ -496,10 +496,28 @@ class _AuctionRecord(TypedDict):
     leftovers: list[tuple[int, int]]
     cut_short: bool
 
+class _Mover(TypedDict):
+    own: Sequence[int]
+    running: Sequence[int]
+    former: Sequence[int]
+    fixed: Sequence[int]
+    stay: int
+    fresh: int
+    widest: int
+
 @final
 class Regions:
     def __new__(cls, server_of: Sequence[int], rack_of: Sequence[int]) -> Regions: ...
     def packed(self, gpus: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]: ...
+    # Placements as GPUs by mover, and the state of the random numbers after them, as of `random.Random`.
+    def exchanged(
+        self,
+        movers: Sequence[_Mover],
+        spare: Sequence[int],
+        staying: Sequence[Sequence[int]],
+        count: int,
+        random: Sequence[int],
+    ) -> tuple[list[list[tuple[int, ...]]], list[int]]: ...
     def auction(
         self,
         bidders: Sequence[_Bidder],

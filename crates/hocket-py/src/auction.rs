@@ -1,6 +1,10 @@
-//! Auctions of Themis, and compact places for jobs.
+//! Auctions of Themis, compact places for jobs, and placements that are as fair.
 
-use hocket_schedule::auction::{Bid, Bidder, Offer, Place, Record, Regions, Rules, hold_auction};
+use hocket_schedule::Twister;
+use hocket_schedule::auction::{
+    Bid, Bidder, Offer, Place, Record, Regions, Rules, Span, hold_auction,
+};
+use hocket_schedule::exchange::{Exchange, Mover};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -31,6 +35,30 @@ impl From<BidderRow<'_>> for Bidder {
         Self { sizes, most, rho: rho.to_vec(), rho_in_place, rho_waiting, former, held }
     }
 }
+
+/// As [`Mover`], which documents the fields.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct MoverRow {
+    own: Vec<usize>,
+    running: Vec<usize>,
+    former: Vec<usize>,
+    fixed: Vec<usize>,
+    stay: usize,
+    fresh: usize,
+    widest: usize,
+}
+
+impl From<MoverRow> for Mover {
+    fn from(row: MoverRow) -> Self {
+        let MoverRow { own, running, former, fixed, stay, fresh, widest } = row;
+        let widest = [Span::Server, Span::Rack, Span::Racks][widest];
+        Self { own, running, former, fixed, stay, fresh, widest }
+    }
+}
+
+/// Placements as GPUs by mover, and the state of the random numbers after them.
+type Exchanged<'py> = (Vec<Vec<Bound<'py, PyTuple>>>, Vec<u32>);
 
 /// A bid: its workers, the span that it allows or none if it is in place, and ρ.
 type BidRow = (usize, Option<usize>, f64);
@@ -74,6 +102,25 @@ impl PyRegions {
             places.push(PyTuple::new(py, place)?);
         }
         Ok(places)
+    }
+
+    /// As [`Exchange::sample`], with random numbers from a state of [`Twister`].
+    fn exchanged<'py>(
+        &self,
+        py: Python<'py>,
+        movers: Vec<MoverRow>,
+        spare: Vec<usize>,
+        staying: Vec<Vec<usize>>,
+        count: usize,
+        random: Vec<u32>,
+    ) -> PyResult<Exchanged<'py>> {
+        let movers = movers.into_iter().map(Mover::from).collect();
+        let mut random = Twister::new(random);
+        let found = Exchange::new(&self.0, movers, &spare, &staying).sample(count, &mut random);
+        let placement =
+            |gpus: &Vec<Vec<usize>>| gpus.iter().map(|each| PyTuple::new(py, each)).collect();
+        let found = found.iter().map(placement).collect::<PyResult<_>>()?;
+        Ok((found, random.into_state()))
     }
 
     /// Auctions the GPUs `offered`, of which jobs may reclaim those that are also `claimed`. `shuffle` shuffles a

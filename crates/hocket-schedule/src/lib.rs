@@ -4,13 +4,16 @@
 
 pub mod auction;
 mod draft;
+pub mod exchange;
 mod individual;
 mod matrix;
 mod problem;
 mod repair;
 mod search;
 mod tally;
+mod twister;
 
 pub use matrix::Cell;
 pub use problem::{Fitness, PolluxJob, PolluxProblem, ScheduleError, Worth};
 pub use search::{PolluxSearch, Round, SearchOptions};
+pub use twister::Twister;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hocket_schedule::auction::{
-    Bid, Bidder, Offer, Place, Regions, Rules, Span, best_outcome, hold_auction, payments,
+    Bid, Bidder, Offer, Place, Regions, Rules, Shuffle, Span, best_outcome, hold_auction, payments,
 };
 use proptest::prelude::*;
 
@@ -125,14 +125,14 @@ fn waiting(sizes: &[usize]) -> Bidder {
 #[test]
 fn drawn_places_follow_the_order_that_is_drawn() {
     let regions = regions([2, 2, 2]);
-    let drawn = |mut shuffle: Box<dyn FnMut(&mut Vec<usize>)>| {
+    let drawn = |shuffle: &mut Shuffle<'_>| {
         let mut bidders = [waiting(&[3])];
         let rules = Rules { visible: 1, hidden_payment: true };
-        hold_auction(&mut bidders, &mut all(&regions, 8), rules, Some(&mut *shuffle));
+        hold_auction(&mut bidders, &mut all(&regions, 8), rules, Some(shuffle));
         bidders[0].held.clone()
     };
-    assert_eq!(drawn(Box::new(|_| {})), [0, 1, 2]);
-    assert_eq!(drawn(Box::new(|gpus| gpus.reverse())), [5, 6, 7]);
+    assert_eq!(drawn(&mut |_| {}), [0, 1, 2]);
+    assert_eq!(drawn(&mut |gpus| gpus.reverse()), [5, 6, 7]);
 }
 
 #[test]

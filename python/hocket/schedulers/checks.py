@@ -112,13 +112,16 @@ def _check_equal(own: Candidate, candidate: Candidate, jobs: Mapping[str, JobSta
 
     NSDI'24 §4.2: the scheduler decides batch sizes and numbers of workers, and CASSINI respects them.
     """
-    for name, job in jobs.items():
-        sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
-        if sizes[0] != sizes[1]:
+    for name in jobs:
+        workers, own_workers = len(candidate.placement.get(name, ())), len(own.placement.get(name, ()))
+        if workers != own_workers:
             raise InputError(
-                f"job {name!r} gets {sizes[1]} workers here and {sizes[0]} in the scheduler's own choice; "
+                f"job {name!r} gets {workers} workers here and {own_workers} in the scheduler's own choice; "
                 "candidates may differ only in where jobs run"
             )
+    if candidate.batch_sizes == own.batch_sizes:
+        return
+    for name, job in jobs.items():
         batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, candidate)]
         if batches[0] != batches[1]:
             raise InputError(

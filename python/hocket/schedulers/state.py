@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Protocol
 
+from hocket import _hocket
 from hocket.profiles import WorkloadProfile
 from hocket.workloads import Model, find_model
 
@@ -45,6 +46,11 @@ class Cluster:
         for gpu, server in enumerate(self.server_of):
             by_server[server].append(gpu)
         return tuple(tuple(gpus) for gpus in by_server)
+
+    @cached_property
+    def regions(self) -> _hocket.Regions:
+        """Its servers, its racks and the whole, as auctions and compact places take them."""
+        return _hocket.Regions(self.server_of, self.rack_of)
 
     def rack(self, gpu: int) -> int:
         """The rack of a GPU."""

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hocket.errors import InputError
-from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, State
+from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 from hocket.schedulers.themis.auction import Bidder, hold_auction, rounded
 from hocket.schedulers.themis.candidates import EqualPlacements, Placement
 from hocket.schedulers.themis.fairness import Competition, FinishTime, Speedups
 from hocket.schedulers.themis.options import ThemisOptions
-from hocket.schedulers.themis.regions import Regions
 
 __all__ = ["Themis", "ThemisOptions"]
 
@@ -36,7 +35,6 @@ class Themis:
         self._competition = Competition()
         # By GPU: when its lease started.
         self._leased_ps = np.zeros(0, np.int64)
-        self._regions: Regions | None = None
         self._speedups: dict[str, Speedups] = {}
 
     def schedule(self, state: State, candidates: int) -> Decision:
@@ -54,13 +52,12 @@ class Themis:
         is_offered[taken] = False
         is_offered[expired] = True
         auctioned = np.flatnonzero(is_offered).tolist()
-        regions = self._regions_of(state.cluster)
         # A job can bid for all GPUs that it ran on, in place, so other wins avoid GPUs whose lease expired.
         claimed = frozenset(expired.tolist())
-        ranked = self._worst_first([self._bidder(state, each, regions, claimed) for each in state.jobs])
+        ranked = self._worst_first([self._bidder(state, each, claimed) for each in state.jobs])
         auction = hold_auction(
             ranked,
-            regions,
+            state.cluster,
             auctioned,
             claimed,
             self._visible(len(ranked)),
@@ -76,16 +73,10 @@ class Themis:
         if candidates > 1:
             before = {each.job.name: each.gpus for each in state.jobs}
             widest = {each.name: each.widest for each in ranked if each.held != each.former}
-            equal = EqualPlacements(regions, before, own, auctioned, widest, self._options.exchange)
+            equal = EqualPlacements(state.cluster, before, own, auctioned, widest, self._options.exchange)
             placements = equal.sample(candidates, self._draws)
         why = {"offered": auctioned, "rho": _unfairness(ranked), **auction.explained()}
         return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
-
-    def _regions_of(self, cluster: Cluster) -> Regions:
-        # A run passes the same object at every call; comparing thousands of GPUs each time would be a waste.
-        if self._regions is None or self._regions.cluster is not cluster:
-            self._regions = Regions(cluster)
-        return self._regions
 
     def _lease_starts_ps(self, state: State) -> npt.NDArray[np.int64]:
         """When the lease of each GPU started; winning a GPU again in an auction renews its lease."""
@@ -106,7 +97,7 @@ class Themis:
         first_ps = int(self._leased_ps[taken].min()) + self._options.lease_ps
         return min(first_ps + self._options.batch_ps, epoch_ends_ps)
 
-    def _bidder(self, state: State, job: JobState, regions: Regions, expired: frozenset[int]) -> Bidder:
+    def _bidder(self, state: State, job: JobState, expired: frozenset[int]) -> Bidder:
         cluster_gpus = len(state.cluster.gpus)
         smallest = job.job.sizes[0]
         if smallest > cluster_gpus:
@@ -129,7 +120,7 @@ class Themis:
                 self._options,
                 self._speedups[job.job.name],
             ),
-            regions,
+            state.cluster,
             most,
             job.gpus if expired.isdisjoint(job.gpus) else tuple(g for g in job.gpus if g not in expired),
         )

@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from hocket import _hocket
-from hocket.schedulers.state import Gpus, Span
+from hocket.schedulers.state import Cluster, Gpus, Span
 from hocket.schedulers.themis.fairness import FinishTime
-from hocket.schedulers.themis.regions import Regions
 
 _WITHIN = {
     Span.SERVER: "in one server",
@@ -27,7 +26,7 @@ class Bidder:
     """A job in an auction."""
 
     estimate: FinishTime
-    regions: Regions
+    cluster: Cluster
     most: int
     """The most workers that it may bid for."""
     held: Gpus
@@ -46,12 +45,12 @@ class Bidder:
     @cached_property
     def rho_now(self) -> float:
         """ρ on the GPUs that it runs on at the start of the auction."""
-        return self.estimate.rho(len(self.former), self.regions.cluster.span(self.former), in_place=True)
+        return self.estimate.rho(len(self.former), self.cluster.span(self.former), in_place=True)
 
     @property
     def widest(self) -> Span:
         """The widest span at which ρ is as good as on the GPUs that it holds."""
-        return self.estimate.widest(len(self.held), self.regions.cluster.span(self.held))
+        return self.estimate.widest(len(self.held), self.cluster.span(self.held))
 
     def row(self) -> "_hocket._Bidder":
         """The bidder as the auction takes it."""
@@ -96,7 +95,7 @@ class Auction:
 
 def hold_auction(
     ranked: Sequence[Bidder],
-    regions: Regions,
+    cluster: Cluster,
     offered: Sequence[int],
     claimed: Collection[int],
     visible: int,
@@ -109,7 +108,7 @@ def hold_auction(
     Jobs had those `claimed` until now, and may want them back. With `shuffle`, which shuffles GPUs in place,
     winners get drawn GPUs of the region that they won; without it, compact ones.
     """
-    record = regions.native.auction(
+    record = cluster.regions.auction(
         [bidder.row() for bidder in ranked],
         offered=offered,
         claimed=sorted(claimed),
