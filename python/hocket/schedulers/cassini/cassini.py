@@ -142,11 +142,12 @@ class Cassini:
                 continue
             batch_size = candidate.batch_sizes.get(name, each.batch_size)
             key = (name, gpus, batch_size)
-            if key not in self._members:
-                self._members[key] = known.get(key) or Member(
+            member = self._members.get(key)
+            if member is None:
+                member = self._members[key] = known.get(key) or Member(
                     *key, each.job.profile(len(gpus), batch_size), self._crossings(name, gpus)
                 )
-            placed.append(self._members[key])
+            placed.append(member)
         return placed
 
     def _score(self, shared: Layout, solutions: Sequence[TimeShifts | Bounds]) -> float | None:
