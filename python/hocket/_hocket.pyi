@@ -9,6 +9,7 @@ __all__ = [
     "Fabric",
     "PolluxSearch",
     "PreparedRanking",
+    "Regions",
     "SelfCheckError",
     "commensurate",
     "congestion_preset",
@@ -486,3 +487,54 @@ class PolluxSearch:
     def round(
         self, gpus: Sequence[int], jobs: Sequence[_PolluxJob], exponent: float | None
     ) -> _RoundResult: ...
+
+class _Bidder(TypedDict):
+    sizes: Sequence[int]
+    most: int
+    # Little-endian numbers of 64 bits, by size, then by span.
+    rho: bytes
+    rho_in_place: float
+    rho_waiting: float
+    former: Sequence[int]
+    held: Sequence[int]
+
+class _AuctionRecord(TypedDict):
+    held: list[tuple[int, ...]]
+    # The workers of each bid, the span that it allows or None if it is in place, and ρ.
+    tables: list[list[tuple[int, int | None, float]]]
+    won: list[tuple[int, int, float]]
+    leftovers: list[tuple[int, int]]
+    cut_short: bool
+
+class _Mover(TypedDict):
+    own: Sequence[int]
+    running: Sequence[int]
+    former: Sequence[int]
+    fixed: Sequence[int]
+    stay: int
+    fresh: int
+    widest: int
+
+@final
+class Regions:
+    def __new__(cls, server_of: Sequence[int], rack_of: Sequence[int]) -> Regions: ...
+    def packed(self, gpus: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]: ...
+    # Placements as GPUs by mover, and the state of the random numbers after them, as of `random.Random`.
+    def exchanged(
+        self,
+        movers: Sequence[_Mover],
+        spare: Sequence[int],
+        staying: Sequence[Sequence[int]],
+        count: int,
+        random: Sequence[int],
+    ) -> tuple[list[list[tuple[int, ...]]], list[int]]: ...
+    def auction(
+        self,
+        bidders: Sequence[_Bidder],
+        *,
+        offered: Sequence[int],
+        claimed: Sequence[int],
+        visible: int,
+        hidden_payment: bool,
+        shuffle: Callable[[list[int]], object] | None,
+    ) -> _AuctionRecord: ...

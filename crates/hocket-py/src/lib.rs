@@ -7,6 +7,7 @@
     reason = "PyO3 hands extracted arguments to functions by value"
 )]
 
+mod auction;
 mod choices;
 mod cluster;
 mod compat;
@@ -25,6 +26,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _hocket {
+    #[pymodule_export]
+    use crate::auction::PyRegions;
     #[pymodule_export]
     use crate::cluster::PyClusterRun;
     #[pymodule_export]

@@ -46,7 +46,6 @@ def _checked(
 ) -> Candidate:
     """`sorted_gpus` has the GPUs of jobs in earlier candidates, and gets those of this one."""
     placement: dict[str, Gpus] = {}
-    taken: set[int] = set()
     for name, given in candidate.placement.items():
         key = (name, given) if isinstance(given, tuple) else None
         gpus = sorted_gpus.get(key) if key is not None else None
@@ -55,14 +54,11 @@ def _checked(
             _check_size(gpus, _known(name, jobs))
             if key is not None:
                 sorted_gpus[key] = gpus
-        # Dedicated jobs have a cluster each, so only a GPU that one job lists twice is an error there.
-        if dedicated:
-            taken = set()
-        before = len(taken)
-        taken.update(gpus)
-        if len(taken) != before + len(gpus):
-            raise _assigned_twice(name, gpus, placement, cluster)
         placement[name] = gpus
+    # Dedicated jobs have a cluster each, so only a GPU that one job lists twice is an error there.
+    for together in [{name: gpus} for name, gpus in placement.items()] if dedicated else [placement]:
+        if len(set().union(*together.values())) != sum(map(len, together.values())):
+            raise _assigned_twice(together, cluster)
     for name, batch_size in candidate.batch_sizes.items():
         try:
             _known(name, jobs).job.definition.check_batch_size(batch_size)
@@ -77,13 +73,16 @@ def _check_size(gpus: Gpus, job: JobState) -> None:
         raise InputError(f"job {job.job.name!r} gets {len(gpus)} workers; it runs on {sizes}")
 
 
-def _assigned_twice(name: str, gpus: Gpus, placed: Mapping[str, Gpus], cluster: Cluster) -> InputError:
-    """The error for the first of `gpus` that `name` or a job of `placed` has already."""
-    owners = {gpu: other for other, others in placed.items() for gpu in others}
-    for place, gpu in enumerate(gpus):
-        if gpu in gpus[:place] or gpu in owners:
-            owner = name if gpu in gpus[:place] else owners[gpu]
-            return InputError(f"GPU {cluster.gpus[gpu]} is assigned twice: to {owner!r} and {name!r}")
+def _assigned_twice(placement: Mapping[str, Gpus], cluster: Cluster) -> InputError:
+    """The error for the first GPU that two jobs of `placement` have, or one of them has twice."""
+    owners: dict[int, str] = {}
+    for name, gpus in placement.items():
+        for gpu in gpus:
+            if gpu in owners:
+                return InputError(
+                    f"GPU {cluster.gpus[gpu]} is assigned twice: to {owners[gpu]!r} and {name!r}"
+                )
+            owners[gpu] = name
     raise AssertionError("a GPU was found twice")
 
 
@@ -112,13 +111,16 @@ def _check_equal(own: Candidate, candidate: Candidate, jobs: Mapping[str, JobSta
 
     NSDI'24 §4.2: the scheduler decides batch sizes and numbers of workers, and CASSINI respects them.
     """
-    for name, job in jobs.items():
-        sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
-        if sizes[0] != sizes[1]:
+    for name in jobs:
+        workers, own_workers = len(candidate.placement.get(name, ())), len(own.placement.get(name, ()))
+        if workers != own_workers:
             raise InputError(
-                f"job {name!r} gets {sizes[1]} workers here and {sizes[0]} in the scheduler's own choice; "
+                f"job {name!r} gets {workers} workers here and {own_workers} in the scheduler's own choice; "
                 "candidates may differ only in where jobs run"
             )
+    if candidate.batch_sizes == own.batch_sizes:
+        return
+    for name, job in jobs.items():
         batches = [each.batch_sizes.get(name, job.batch_size) for each in (own, candidate)]
         if batches[0] != batches[1]:
             raise InputError(

@@ -5,7 +5,6 @@ from random import Random
 from hocket.errors import InputError
 from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, State
 from hocket.schedulers.themis.candidates import EqualPlacements, Placement
-from hocket.schedulers.themis.regions import Offer, Regions
 
 _TRIED = 4
 """Placements drawn for each requested candidate: some draws spread a job over more servers or racks."""
@@ -20,40 +19,28 @@ class Fifo:
     def __init__(self, seed: int) -> None:
         """`seed` determines the candidates beside its own choice."""
         self._draws = Random(f"fifo candidates {seed}")
-        self._regions: Regions | None = None
 
     def schedule(self, state: State, candidates: int) -> Decision:
         """Packed places for jobs in order of arrival, and others on as many servers and racks.
 
         Raises `InputError` if a job needs more GPUs than the cluster has.
         """
-        regions = self._regions_of(state.cluster)
-        offer = Offer(regions, state.free)
-        before = {each.job.name: each.gpus for each in state.jobs}
-        own = dict(before)
-        for each in state.jobs:
-            if each.gpus:
-                continue
-            if each.job.requested > len(state.cluster.gpus):
+        waiting = [each.job for each in state.jobs if not each.gpus]
+        for job in waiting:
+            if job.requested > len(state.cluster.gpus):
                 raise InputError(
-                    f"{each.job.name}: needs {each.job.requested} workers, but the cluster has "
+                    f"{job.name}: needs {job.requested} workers, but the cluster has "
                     f"{len(state.cluster.gpus)} GPUs"
                 )
-            if each.job.requested > offer.total:
-                break
-            own[each.job.name] = gpus = offer.pick(each.job.requested, regions.whole)
-            offer.remove(gpus)
+        places = state.cluster.regions.packed(state.free, [job.requested for job in waiting])
+        before = {each.job.name: each.gpus for each in state.jobs}
+        own = before | {job.name: gpus for job, gpus in zip(waiting, places, strict=False)}
         widest = {name: state.cluster.span(gpus) for name, gpus in own.items() if gpus}
-        equal = EqualPlacements(regions, before, own, state.free, widest)
+        equal = EqualPlacements(state.cluster, before, own, state.free, widest)
         # The first is its own.
         drawn = equal.sample(1 + _TRIED * (candidates - 1), self._draws)
         packed = [each for each in drawn if _extents(each, state.cluster) == _extents(own, state.cluster)]
         return Decision([Candidate(each) for each in packed[:candidates]])
-
-    def _regions_of(self, cluster: Cluster) -> Regions:
-        if self._regions is None or self._regions.cluster is not cluster:
-            self._regions = Regions(cluster)
-        return self._regions
 
 
 def _extents(placement: Placement, cluster: Cluster) -> dict[str, tuple[int, int]]:

@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Protocol
 
+from hocket import _hocket
 from hocket.profiles import WorkloadProfile
 from hocket.workloads import Model, find_model
 
@@ -46,6 +47,11 @@ class Cluster:
             by_server[server].append(gpu)
         return tuple(tuple(gpus) for gpus in by_server)
 
+    @cached_property
+    def regions(self) -> _hocket.Regions:
+        """Its servers, its racks and the whole, as auctions and compact places take them."""
+        return _hocket.Regions(self.server_of, self.rack_of)
+
     def rack(self, gpu: int) -> int:
         """The rack of a GPU."""
         return self.rack_of[self.server_of[gpu]]
@@ -57,9 +63,10 @@ class Cluster:
         >>> cluster.span([0]).name, cluster.span([0, 1]).name, cluster.span([0, 2]).name
         ('SERVER', 'RACK', 'RACKS')
         """
-        if len({self.server_of[gpu] for gpu in gpus}) <= 1:
+        servers = set(map(self.server_of.__getitem__, gpus))
+        if len(servers) <= 1:
             return Span.SERVER
-        return Span.RACK if len({self.rack(gpu) for gpu in gpus}) == 1 else Span.RACKS
+        return Span.RACK if len(set(map(self.rack_of.__getitem__, servers))) == 1 else Span.RACKS
 
 
 @dataclass(frozen=True)
@@ -89,18 +96,11 @@ class ClusterJob:
 
     def profile(self, workers: int, batch_size: int | None = None) -> WorkloadProfile:
         """One iteration on an idle network, with the submitted batch size if none is given."""
-        key = (workers, batch_size or self.batch_size)
-        if key not in self._profiles:
-            self._profiles[key] = self.definition.profile(key[1], workers, self.strategy)
-        return self._profiles[key]
+        return self.definition.profile(batch_size or self.batch_size, workers, self.strategy)
 
     def iterations(self, samples: int, workers: int, batch_size: int | None = None) -> int:
         """The number of iterations for `samples`, rounded up: the last one may process fewer samples."""
         return -(-samples // (workers * (batch_size or self.batch_size)))
-
-    @cached_property
-    def _profiles(self) -> dict[tuple[int, int], WorkloadProfile]:
-        return {}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 from hocket.errors import InputError
 from hocket.profiles import WorkloadProfile
@@ -43,6 +44,17 @@ class Model:
 
         Raises `InputError` as `strategy_for` does.
         """
+        # Exact fractions take long, and the jobs of a trace have few models and sizes.
+        key = batch_size, workers, strategy
+        if key not in self._profiles:
+            self._profiles[key] = self._new_profile(batch_size, workers, strategy)
+        return self._profiles[key]
+
+    @cached_property
+    def _profiles(self) -> dict[tuple[int, int, str | None], WorkloadProfile]:
+        return {}
+
+    def _new_profile(self, batch_size: int, workers: int, strategy: str | None) -> WorkloadProfile:
         measured = self.strategy_for(workers, strategy).profile(batch_size, workers)
         if self.measured_nic_bps is None:
             # Equal rates leave the phases' rates as measured; only the speed of the GPUs counts.

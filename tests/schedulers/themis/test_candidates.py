@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from itertools import permutations
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 from hocket.schedulers import Cluster, Decision, Gpus, JobState, Span, State
 from hocket.schedulers.checks import checked
 from hocket.schedulers.themis import Themis, ThemisOptions
-from hocket.schedulers.themis.candidates import EqualPlacements, _shuffle
-from hocket.schedulers.themis.fairness import FinishTime, speedup
-from hocket.schedulers.themis.regions import Regions
+from hocket.schedulers.themis.candidates import EqualPlacements
+from hocket.schedulers.themis.fairness import FinishTime, Speedups, speedup
 
 MakeCluster = Callable[[int, int, int], Cluster]
 MakeJob = Callable[..., JobState]
@@ -37,18 +37,33 @@ def equal_placements(
 ) -> list[Placement]:
     """Of GPUs that were auctioned, with jobs whose ρ depends on their span."""
     widest = {name: cluster.span(gpus) for name, gpus in own.items()}
-    equal = EqualPlacements(Regions(cluster), before, own, auctioned, widest, "auctioned")
+    equal = EqualPlacements(cluster, before, own, auctioned, widest, "auctioned")
     return equal.sample(count, Random(1))
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 9, 300])
-def test_gpus_are_shuffled_as_by_the_standard_library(count: int) -> None:
-    ours, theirs = list(range(count)), list(range(count))
-    draws, same_draws = Random(count), Random(count)
-    _shuffle(ours, draws)
-    same_draws.shuffle(theirs)
-    assert ours == theirs
-    assert draws.getstate() == same_draws.getstate()
+@pytest.mark.parametrize(
+    ("exchange", "drawn", "after"),
+    [
+        ("restarting", ((0, 10, 12, 16, 26, 29, 32, 33, 36), (28, 30, 31, 35), (37, 38)), 0.7384880133220164),
+        ("auctioned", ((0, 2, 3, 4, 5, 6, 7, 24, 25), (8, 9, 10, 11), (21, 22)), 0.43416423277281657),
+    ],
+)
+def test_draws_are_those_of_the_standard_library(
+    make_cluster: MakeCluster,
+    exchange: Literal["restarting", "auctioned"],
+    drawn: tuple[Gpus, ...],
+    after: float,
+) -> None:
+    # Recorded when random.Random itself drew them; it also continues after the same draws.
+    before = {"a": tuple(range(8)), "b": (8, 9, 24), "c": (40, 41)}
+    own = {"a": (0, 1, 2, 3, 4, 5, 6, 16, 17), "b": (8, 9, 12, 13), "c": (40, 41), "d": (20, 21)}
+    auctioned = [*range(1, 8), *range(10, 40)]
+    widest = {"a": Span.RACKS, "b": Span.RACK, "d": Span.SERVER}
+    cluster, draws = make_cluster(4, 3, 4), Random(7)
+    found = EqualPlacements(cluster, before, own, auctioned, widest, exchange).sample(5, draws)
+    assert (len(found), found[0]) == (5, own)
+    assert tuple(found[1][name] for name in "abd") == drawn
+    assert draws.random() == after
 
 
 def test_two_losers_give_to_two_winners_in_several_ways(make_cluster: MakeCluster) -> None:
@@ -80,10 +95,11 @@ def test_jobs_change_places_where_no_slowdown_ties_them(
     # Three GPUs of one rack are free, and one of each of three others. DLRM's ρ is the same on either.
     before = {"busy": (0, 1, 2, 4, 5, 6, 8, 9, 10, 12)}
     own = {**before, "dlrm": (3, 7, 11), "other": (13, 14, 15)}
-    bound = FinishTime(make_job("other", sizes=(1, 3), model=other), 0, 16, 1.0, ThemisOptions())
+    job = make_job("other", sizes=(1, 3), model=other)
+    bound = FinishTime(job, 0, 16, 1.0, ThemisOptions(), Speedups(job.job, "published"))
     widest = {"dlrm": Span.RACKS, "other": bound.widest(3, Span.RACK)}
-    regions, auctioned = Regions(make_cluster(4, 4, 1)), [3, 7, 11, 13, 14, 15]
-    found = EqualPlacements(regions, before, own, auctioned, widest, "auctioned").sample(10, Random(1))
+    cluster, auctioned = make_cluster(4, 4, 1), [3, 7, 11, 13, 14, 15]
+    found = EqualPlacements(cluster, before, own, auctioned, widest, "auctioned").sample(10, Random(1))
     assert {placement["dlrm"] == (13, 14, 15) for placement in found} == places
 
 
@@ -92,11 +108,11 @@ def test_jobs_that_restart_anyway_may_be_apart_from_each_other(make_cluster: Mak
     before = {"a": (0, 4), "b": (1, 5)}
     own = {"a": (0, 2, 4, 6), "b": (1, 3, 5, 7)}
     widest = dict.fromkeys(own, Span.RACKS)
-    regions = Regions(make_cluster(2, 4, 1))
-    shared = EqualPlacements(regions, before, own, [2, 3, 6, 7], widest, "auctioned").sample(10, Random(1))
+    cluster = make_cluster(2, 4, 1)
+    shared = EqualPlacements(cluster, before, own, [2, 3, 6, 7], widest, "auctioned").sample(10, Random(1))
     assert all(placement["a"][0] == 0 and 4 in placement["a"] for placement in shared)
-    free = EqualPlacements(regions, before, own, [2, 3, 6, 7], widest, "restarting").sample(10, Random(1))
-    assert any(regions.cluster.span(placement["a"]) == Span.RACK for placement in free)
+    free = EqualPlacements(cluster, before, own, [2, 3, 6, 7], widest, "restarting").sample(10, Random(1))
+    assert any(cluster.span(placement["a"]) == Span.RACK for placement in free)
 
 
 def test_a_loser_may_give_up_another_worker(make_cluster: MakeCluster) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hocket.schedulers import Cluster, JobState, Span, State
 from hocket.schedulers.themis import ThemisOptions
-from hocket.schedulers.themis.fairness import Competition, FinishTime, speedup
+from hocket.schedulers.themis.fairness import Competition, FinishTime, Speedups, speedup
 
 MakeCluster = Callable[[int, int, int], Cluster]
 MakeJob = Callable[..., JobState]
@@ -18,7 +18,8 @@ S = 10**12
 def finish_time(
     job: JobState, now_ps: int = 0, competing: float = 1.0, cluster_gpus: int = 8, **options: object
 ) -> FinishTime:
-    return FinishTime(job, now_ps, cluster_gpus, competing, ThemisOptions.model_validate(options))
+    themis = ThemisOptions.model_validate(options)
+    return FinishTime(job, now_ps, cluster_gpus, competing, themis, Speedups(job.job, themis.slowdown))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,14 @@ def test_a_change_costs_a_restart_and_the_first_start_does_not(make_job: MakeJob
     moved = running.rho(2, Span.SERVER)
     assert moved - fresh.rho(2, Span.SERVER) == pytest.approx(30 / ideal_s, rel=1e-9)
     assert finish_time(make_job("a", (0, 1)), restart_cost="0 s").rho(2, Span.SERVER) == 2.0
+
+
+def test_the_table_of_an_auction_has_the_same_values(make_job: MakeJob) -> None:
+    # Bit by bit, as equal bids must be equal.
+    estimate = finish_time(make_job("a", (0, 1), arrival_ps=100 * S, done=123 * 1400), 163 * S, 1.7)
+    for count in (2, 4):
+        expected = [[estimate.rho(size, span) for span in Span] for size in (1, 2, 3, 4)[:count]]
+        assert estimate.rhos(count).tolist() == expected
 
 
 @pytest.mark.parametrize("started", [False, True])

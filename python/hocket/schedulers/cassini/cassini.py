@@ -143,11 +143,12 @@ class Cassini:
                 continue
             batch_size = candidate.batch_sizes.get(name, each.batch_size)
             key = (name, gpus, batch_size)
-            if key not in self._members:
-                self._members[key] = known.get(key) or Member(
+            member = self._members.get(key)
+            if member is None:
+                member = self._members[key] = known.get(key) or Member(
                     *key, each.job.profile(len(gpus), batch_size), self._crossings(name, gpus)
                 )
-            placed.append(self._members[key])
+            placed.append(member)
         return placed
 
     def _score(self, shared: Layout, solutions: Sequence[TimeShifts | Bounds]) -> float | None:
@@ -381,16 +382,23 @@ def _moves(state: JobState, candidate: Candidate) -> bool:
 def _check_sizes(candidates: Sequence[Candidate]) -> None:
     """Raise `InputError` unless candidates differ only in where jobs run; the scheduler decides all else."""
     own = candidates[0]
-    for number, candidate in enumerate(candidates):
-        for name in sorted(own.placement.keys() | candidate.placement.keys()):
-            sizes = [len(each.placement.get(name, ())) for each in (own, candidate)]
-            if sizes[0] != sizes[1]:
-                raise InputError(
-                    f"candidates[{number}]: job {name!r} has {sizes[1]} workers, but {sizes[0]} in the first "
-                    "candidate; candidates may differ only in where jobs run"
-                )
+    own_sizes = _sizes(own)
+    for number, candidate in enumerate(candidates[1:], 1):
+        sizes = _sizes(candidate)
+        if sizes != own_sizes:
+            name = min(name for name, _ in sizes.items() ^ own_sizes.items())
+            raise InputError(
+                f"candidates[{number}]: job {name!r} has {sizes.get(name, 0)} workers, but "
+                f"{own_sizes.get(name, 0)} in the first candidate; candidates may differ only in where jobs "
+                "run"
+            )
         if dict(candidate.batch_sizes) != dict(own.batch_sizes):
             raise InputError(
                 f"candidates[{number}]: batch sizes {dict(candidate.batch_sizes)} differ from those of the "
                 f"first candidate, {dict(own.batch_sizes)}"
             )
+
+
+def _sizes(candidate: Candidate) -> dict[str, int]:
+    """The workers of each job that runs."""
+    return {name: len(gpus) for name, gpus in candidate.placement.items() if len(gpus)}

@@ -2,17 +2,21 @@
 placements that are equally fair.
 """
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 from math import ceil
 from random import Random
 
+import numpy as np
+import numpy.typing as npt
+
 from hocket.errors import InputError
-from hocket.schedulers.state import Candidate, Cluster, Decision, Gpus, JobState, Span, State
+from hocket.schedulers.state import Candidate, Decision, Gpus, JobState, State
 from hocket.schedulers.themis.auction import Bidder, hold_auction, rounded
-from hocket.schedulers.themis.candidates import EqualPlacements
-from hocket.schedulers.themis.fairness import Competition, FinishTime
+from hocket.schedulers.themis.candidates import EqualPlacements, Placement
+from hocket.schedulers.themis.fairness import Competition, FinishTime, Speedups
 from hocket.schedulers.themis.options import ThemisOptions
-from hocket.schedulers.themis.regions import Offer, Regions
 
 __all__ = ["Themis", "ThemisOptions"]
 
@@ -29,9 +33,9 @@ class Themis:
         self._draws = Random(f"themis candidates {seed}")
         self._places = Random(f"themis places {seed}") if options.placement == "drawn" else None
         self._competition = Competition()
-        self._auctioned_ps: dict[int, int] = {}
-        self._regions: Regions | None = None
-        self._speedups: dict[str, dict[tuple[int, Span], float]] = {}
+        # By GPU: when its lease started.
+        self._leased_ps = np.zeros(0, np.int64)
+        self._speedups: dict[str, Speedups] = {}
 
     def schedule(self, state: State, candidates: int) -> Decision:
         """The placement after an auction first, and up to `candidates` equally fair ones in total.
@@ -41,53 +45,59 @@ class Themis:
         if candidates < 1:
             raise InputError(f"candidates: {candidates} is below 1")
         self._competition.observe(state)
-        ends_ps = self._lease_ends_ps(state)
-        expired = {gpu for gpu, end_ps in ends_ps.items() if end_ps <= state.now_ps}
-        auctioned = sorted({*state.free, *expired})
-        regions = self._regions_of(state.cluster)
-        ranked = self._worst_first([self._bidder(state, each, regions, expired) for each in state.jobs])
+        taken = _numbers(each.gpus for each in state.jobs)
+        leased_ps = self._lease_starts_ps(state)
+        expired = taken[leased_ps[taken] <= state.now_ps - self._options.lease_ps]
+        is_offered = np.ones(len(state.cluster.gpus), np.bool_)
+        is_offered[taken] = False
+        is_offered[expired] = True
+        auctioned = np.flatnonzero(is_offered).tolist()
         # A job can bid for all GPUs that it ran on, in place, so other wins avoid GPUs whose lease expired.
-        offer = Offer(regions, auctioned, claimed=frozenset(expired), draws=self._places)
-        auction = hold_auction(ranked, offer, self._visible(len(ranked)), self._options.hidden_payment)
-        self._auctioned_ps |= dict.fromkeys(auctioned, state.now_ps)
-        ends_ps |= dict.fromkeys(auctioned, state.now_ps + self._options.lease_ps)
+        claimed = frozenset(expired.tolist())
+        ranked = self._worst_first([self._bidder(state, each, claimed) for each in state.jobs])
+        auction = hold_auction(
+            ranked,
+            state.cluster,
+            auctioned,
+            claimed,
+            self._visible(len(ranked)),
+            self._options.hidden_payment,
+            None if self._places is None else self._places.shuffle,
+        )
+        leased_ps[auctioned] = state.now_ps
+        self._leased_ps = leased_ps
 
         held = {bidder.name: bidder.held for bidder in ranked}
         own = {each.job.name: held[each.job.name] for each in state.jobs}
-        before = {each.job.name: each.gpus for each in state.jobs}
-        widest = {each.name: each.widest for each in ranked}
-        equal = EqualPlacements(regions, before, own, auctioned, widest, self._options.exchange)
-        placements = equal.sample(candidates, self._draws)
+        placements: Sequence[Placement] = [own]
+        if candidates > 1:
+            before = {each.job.name: each.gpus for each in state.jobs}
+            widest = {each.name: each.widest for each in ranked if each.held != each.former}
+            equal = EqualPlacements(state.cluster, before, own, auctioned, widest, self._options.exchange)
+            placements = equal.sample(candidates, self._draws)
         why = {"offered": auctioned, "rho": _unfairness(ranked), **auction.explained()}
-        return Decision(
-            [Candidate(each) for each in placements], self._ask_again_ps(state, own, ends_ps), why
-        )
+        return Decision([Candidate(each) for each in placements], self._ask_again_ps(state, own), why)
 
-    def _regions_of(self, cluster: Cluster) -> Regions:
-        # A run passes the same object at every call; comparing thousands of GPUs each time would be a waste.
-        if self._regions is None or self._regions.cluster is not cluster:
-            self._regions = Regions(cluster)
-        return self._regions
+    def _lease_starts_ps(self, state: State) -> npt.NDArray[np.int64]:
+        """When the lease of each GPU started; winning a GPU again in an auction renews its lease."""
+        starts_ps = np.array(state.given_ps, np.int64)
+        if len(self._leased_ps) == len(starts_ps):
+            np.maximum(starts_ps, self._leased_ps, out=starts_ps)
+        return starts_ps
 
-    def _lease_ends_ps(self, state: State) -> dict[int, int]:
-        """When the lease of each allocated GPU ends; winning a GPU again in an auction renews its lease."""
-        auctioned_ps, lease_ps = self._auctioned_ps, self._options.lease_ps
-        return {
-            gpu: max(state.given_ps[gpu], auctioned_ps.get(gpu, 0)) + lease_ps
-            for each in state.jobs
-            for gpu in each.gpus
-        }
-
-    def _ask_again_ps(self, state: State, own: dict[str, Gpus], ends_ps: dict[int, int]) -> int | None:
+    def _ask_again_ps(self, state: State, own: dict[str, Gpus]) -> int | None:
         """When the first lease or the epoch ends; None without jobs."""
         if not state.jobs:
             return None
         # At least one auction per bidding period (NSDI'24 §5.1), however long leases still last.
         epoch_ends_ps = state.now_ps + self._options.epoch_ps
-        first_ps = min((ends_ps[gpu] for gpus in own.values() for gpu in gpus), default=epoch_ends_ps)
+        taken = _numbers(own.values())
+        if not len(taken):
+            return epoch_ends_ps
+        first_ps = int(self._leased_ps[taken].min()) + self._options.lease_ps
         return min(first_ps + self._options.batch_ps, epoch_ends_ps)
 
-    def _bidder(self, state: State, job: JobState, regions: Regions, expired: set[int]) -> Bidder:
+    def _bidder(self, state: State, job: JobState, expired: frozenset[int]) -> Bidder:
         cluster_gpus = len(state.cluster.gpus)
         smallest = job.job.sizes[0]
         if smallest > cluster_gpus:
@@ -98,6 +108,8 @@ class Themis:
         # NSDI'24 §5.1: a job starts on the workers that it requested, and Themis tunes their number later.
         if job.first_start_ps is None or self._options.workers == "requested":
             most = min(most, max(job.job.requested, smallest))
+        if job.job.name not in self._speedups:
+            self._speedups[job.job.name] = Speedups(job.job, self._options.slowdown)
         competing = self._competition.average(job.job.name) if self._options.competing_jobs else 1.0
         return Bidder(
             FinishTime(
@@ -106,11 +118,11 @@ class Themis:
                 cluster_gpus,
                 competing,
                 self._options,
-                self._speedups.setdefault(job.job.name, {}),
+                self._speedups[job.job.name],
             ),
-            regions,
-            tuple(size for size in job.job.sizes if size <= most),
-            tuple(gpu for gpu in job.gpus if gpu not in expired),
+            state.cluster,
+            most,
+            job.gpus if expired.isdisjoint(job.gpus) else tuple(g for g in job.gpus if g not in expired),
         )
 
     def _worst_first(self, bidders: list[Bidder]) -> list[Bidder]:
@@ -124,6 +136,11 @@ class Themis:
         # In floating point, 1 - 0.7 is slightly more than 0.3, and 4 of 10 jobs would see the offer.
         share = 1 - Fraction(str(self._options.fairness_knob))
         return max(1, ceil(share * jobs))
+
+
+def _numbers(gpus: Iterable[Gpus]) -> npt.NDArray[np.int64]:
+    """All `gpus` one after another."""
+    return np.fromiter(chain.from_iterable(gpus), np.int64)
 
 
 def _unfairness(bidders: list[Bidder]) -> dict[str, float | None]:

@@ -3,10 +3,13 @@ on its own share of it. Slowdowns by locality are here too; GPUs are allocated b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from hocket.schedulers.state import ClusterJob, JobState, Span, State
 from hocket.schedulers.themis.options import ThemisOptions
@@ -32,11 +35,6 @@ large enough that an auction serves as many jobs as it can before it gives any o
 convention of Nash welfare for valuations of zero (Caragiannis et al., EC'16)."""
 
 
-def depends_on_span(job: ClusterJob, slowdown: Literal["published", "profile"]) -> bool:
-    """Whether `speedup` differs between spans."""
-    return slowdown == "published" and job.definition.name in PUBLISHED_SLOWDOWN
-
-
 def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["published", "profile"]) -> float:
     """G × S(G): the speed-up of `job` on `workers` GPUs at `span` over serial execution.
 
@@ -51,6 +49,32 @@ def speedup(job: ClusterJob, workers: int, span: Span, slowdown: Literal["publis
     if published is not None:
         return workers * published[span]
     return workers * job.profile(job.sizes[0]).period_ps / job.profile(workers).period_ps
+
+
+class Speedups:
+    """The speed-ups of a job, which never change, each computed once."""
+
+    def __init__(self, job: ClusterJob, slowdown: Literal["published", "profile"]) -> None:
+        """`slowdown` as in `speedup`."""
+        self._job = job
+        self._slowdown = slowdown
+        self._known: dict[tuple[int, Span], float] = {}
+        self._table = np.empty((0, len(Span)))
+
+    def at(self, workers: int, span: Span) -> float:
+        """`speedup` on `workers` at `span`."""
+        key = workers, span
+        if key not in self._known:
+            self._known[key] = speedup(self._job, workers, span, self._slowdown)
+        return self._known[key]
+
+    def table(self, sizes: int) -> npt.NDArray[np.float64]:
+        """For the first `sizes` of the job's sizes: by size, then by span."""
+        if len(self._table) < sizes:
+            self._table = np.array(
+                [[self.at(size, span) for span in Span] for size in self._job.sizes[:sizes]]
+            )
+        return self._table[:sizes]
 
 
 class Competition:
@@ -87,8 +111,7 @@ class FinishTime:
     competing: float
     """N_avg, or 1 if T_id does not count it."""
     options: ThemisOptions
-    speedups: dict[tuple[int, Span], float] = field(default_factory=dict, repr=False, compare=False)
-    """Those of the job that were computed before, by number of workers and span; they never change."""
+    speedups: Speedups
 
     def rho(self, workers: int, span: Span, in_place: bool = False) -> float:
         """ρ = T_sh ÷ T_id on `workers` GPUs at `span`; `in_place` means that the job need not restart.
@@ -96,35 +119,27 @@ class FinishTime:
         T_sh = now − arrival + serial time of the remaining work ÷ (G × S(G)) + restart cost. Without GPUs, ρ
         is `WITHOUT_GPUS` times that on the fewest GPUs that the job runs on, at the widest span.
         """
-        # An auction asks for the same values many times.
-        key = (workers, span, in_place)
-        if (known := self._rhos.get(key)) is None:
-            known = self._rhos[key] = self._rho(workers, span, in_place)
-        return known
-
-    @cached_property
-    def _rhos(self) -> dict[tuple[int, Span, bool], float]:
-        return {}
-
-    def _rho(self, workers: int, span: Span, in_place: bool) -> float:
         if workers == 0:
             return WITHOUT_GPUS * self.rho(self.state.job.sizes[0], Span.RACKS)
-        # Hocket: without this cost, jobs that last minutes would restart for every GPU that becomes free.
-        restarts = self.state.first_start_ps is not None and not in_place
-        overhead_ps = self._elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
-        if (speed := self.speedups.get((workers, span))) is None:
-            speed = speedup(self.state.job, workers, span, self.options.slowdown)
-            self.speedups[workers, span] = speed
-        return (overhead_ps + self._left_ps / speed) / self._ideal_ps
+        return (
+            self._overhead_ps(in_place) + self._left_ps / self.speedups.at(workers, span)
+        ) / self._ideal_ps
+
+    def rhos(self, sizes: int) -> npt.NDArray[np.float64]:
+        """`rho` for the first `sizes` of the job's sizes, on other GPUs than now: by size, then by span."""
+        speedups = self.speedups.table(sizes)
+        return (self._overhead_ps(in_place=False) + self._left_ps / speedups) / self._ideal_ps
 
     def widest(self, workers: int, span: Span) -> Span:
         """The widest span at which ρ is as good on `workers` GPUs as at `span`."""
         rho = self.rho(workers, span)
         return max(each for each in Span if self.rho(workers, each) <= rho)
 
-    @property
-    def _elapsed_ps(self) -> int:
-        return self.now_ps - self.state.job.arrival_ps
+    def _overhead_ps(self, in_place: bool) -> int:
+        # Hocket: without this cost, jobs that last minutes would restart for every GPU that becomes free.
+        restarts = self.state.first_start_ps is not None and not in_place
+        elapsed_ps = self.now_ps - self.state.job.arrival_ps
+        return elapsed_ps + (self.options.restart_cost_ps if restarts else 0)
 
     @cached_property
     def _ideal_ps(self) -> float:
