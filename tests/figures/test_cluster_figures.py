@@ -110,7 +110,7 @@ def test_flows_of_a_job_on_a_link_add_up_on_its_circle() -> None:
 @pytest.mark.parametrize(
     ("link", "message"),
     [
-        ("down", "link 'down': the periods of b, c fit on no circle"),
+        ("down", "link 'down': b, c are on no common circle"),
         ("side", "link 'side': no jobs contend for it; links with contention: up, down"),
     ],
 )

@@ -160,10 +160,10 @@ def link_circle_figure(
 
     `why` is the attribute of `hocket.schedulers.cassini.Choice`; `profiles` has one flow's profile of each
     job, by name; `capacities_bps` is by link. The default `link` is the one with the lowest score that has a
-    circle. Raises `InputError` if no link has one, if no jobs contend for `link`, or if the periods of its
-    jobs fit on no circle.
+    circle. Raises `InputError` if no link has one, if no jobs contend for `link`, or if its jobs are on no
+    common circle: their periods fit on none, or only some of them have slots.
     """
-    # Periods are fitted per component; where that failed, its jobs are on no circle.
+    # Periods are fitted per component or for some of its jobs; all others are on no circle.
     circles = {name: place for each in why["components"] for name, place in each["circle"].items()}
     shared = [row for row in why["links"] if row["after"] is not None]
     if link is None:
@@ -179,7 +179,7 @@ def link_circle_figure(
                 f"link {link!r}: no jobs contend for it; links with contention: {names or 'none'}"
             )
         if not circles.keys() >= set(row["jobs"]):
-            raise InputError(f"link {link!r}: the periods of {', '.join(row['jobs'])} fit on no circle")
+            raise InputError(f"link {link!r}: {', '.join(row['jobs'])} are on no common circle")
     jobs = _circle_jobs(row, circles, profiles)
     capacity_bps = capacities_bps[row["link"]]
     description = f"{row['link']}, capacity {capacity_bps / BPS_PER_GBPS:g} Gbps"
