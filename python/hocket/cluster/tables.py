@@ -42,16 +42,6 @@ _DECISIONS_PER_FLUSH = 64
 # An iteration takes a hundred bytes in the engine, and several times as many while it is joined and written.
 BYTES_PER_ITERATION = 1_000
 
-# Unsigned in the engine; the join with stints needs the type of `_STINT_COLUMNS`.
-_INTEGERS = (
-    "iteration",
-    "count",
-    "start_ps",
-    "end_ps",
-    "duration_ps",
-    "communication_ps",
-    "delayed_ps",
-)
 # A delay is a number of 64 bits.
 _BYTES_PER_DELAY = 8
 
@@ -266,8 +256,7 @@ def _iterations(rows: pl.DataFrame, stints: Sequence[Stint]) -> pl.DataFrame:
     )
     count = pl.col("count")
     return (
-        rows.with_columns(pl.col(_INTEGERS).cast(pl.Int64))
-        .join(known, on="stint", how="left", maintain_order="left")
+        rows.join(known, on="stint", how="left", maintain_order="left")
         .select(
             "job",
             "model",
