@@ -84,12 +84,15 @@ impl PyRegions {
         Self(Regions::new(server_of, &rack_of))
     }
 
-    /// Compact places for jobs of these sizes, one after another, out of `gpus`: as many as fit.
+    /// Compact places for jobs of these sizes, one after another, out of `gpus`: as many as fit. Servers and racks of the
+    /// GPUs `near` come first.
+    #[pyo3(signature = (gpus, sizes, *, near=Vec::new()))]
     fn packed<'py>(
         &self,
         py: Python<'py>,
         gpus: Vec<usize>,
         sizes: Vec<usize>,
+        near: Vec<usize>,
     ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
         let mut offer = Offer::new(&self.0, &gpus, &[]);
         let mut places = Vec::new();
@@ -97,7 +100,7 @@ impl PyRegions {
             if size > offer.total() {
                 break;
             }
-            let place = offer.packed(size, self.0.whole(), &[], &[]);
+            let place = offer.packed(size, self.0.whole(), &near, &[]);
             offer.remove(&place);
             places.push(PyTuple::new(py, place)?);
         }

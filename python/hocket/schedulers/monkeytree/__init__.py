@@ -20,7 +20,6 @@ from hocket.schedulers.monkeytree.ring_jobs import RingJob, Spread, ring_jobs, s
 from hocket.schedulers.monkeytree.steps import Move, Step
 from hocket.schedulers.monkeytree.uplinks import Uplinks
 from hocket.schedulers.state import Candidate, Cluster, State
-from hocket.schedulers.themis.regions import Regions
 
 __all__ = ["MonkeyTree", "MonkeytreeOptions", "Plan"]
 
@@ -53,7 +52,7 @@ class MonkeyTree:
     ) -> None:
         """`balanced` if paths are chosen so that they spread the load of uplinks, and not by ECMP."""
         self._options = options
-        self._regions = Regions(cluster)
+        self._cluster = cluster
         self._racks = [Rack.of(each, balanced=balanced) for each in uplinks]
         self._gpus_in = Counter(cluster.rack(gpu) for gpu in range(len(cluster.gpus)))
         self._earliest_ps = 0
@@ -78,7 +77,7 @@ class MonkeyTree:
         self._earliest_ps = state.now_ps + self._options.epoch_ps
         jobs = {job.name: job for job in ring_jobs(state, candidate, self._options.migration_ps)}
         placement = {name: tuple(candidate.placement[name]) for name in jobs}
-        cluster = self._regions.cluster
+        cluster = self._cluster
         before = {name: spread_of(cluster, gpus) for name, gpus in placement.items()}
         steps, left = self._steps(jobs, before)
         if not steps:
@@ -88,7 +87,7 @@ class MonkeyTree:
         after = {move.job: move.after for step in steps for move in step.moves}
         after = {name: spread for name, spread in after.items() if spread != before[name]}
         return Plan(
-            replace(candidate, placement={**candidate.placement, **moved(self._regions, placement, after)}),
+            replace(candidate, placement={**candidate.placement, **moved(cluster, placement, after)}),
             frozenset(name for name in after if jobs[name].running),
             {"migrated workers": self._options.moves - left, "steps": [step.notes for step in steps]},
         )

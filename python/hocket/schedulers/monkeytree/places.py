@@ -5,25 +5,23 @@ from collections.abc import Mapping
 
 from hocket.schedulers.monkeytree.ring_jobs import Spread
 from hocket.schedulers.state import Cluster, Gpus
-from hocket.schedulers.themis.regions import Offer, Regions
 
 
-def moved(regions: Regions, placement: Mapping[str, Gpus], spreads: Mapping[str, Spread]) -> dict[str, Gpus]:
+def moved(cluster: Cluster, placement: Mapping[str, Gpus], spreads: Mapping[str, Spread]) -> dict[str, Gpus]:
     """`placement` with as many workers of each job of `spreads` in each rack as it says.
 
-    Workers leave the servers with the fewest workers of their job in the rack. Those that arrive get GPUs as
-    `Offer.pick` prefers them: near their job, and otherwise such that servers stay whole.
+    Workers leave the servers with the fewest workers of their job in the rack. Those that arrive get GPUs on
+    servers of their job, and otherwise such that servers stay whole.
     """
-    cluster = regions.cluster
     kept = {name: _staying(cluster, placement[name], spread) for name, spread in spreads.items()}
     after = {**placement, **kept}
-    taken = {gpu for gpus in after.values() for gpu in gpus}
-    offer = Offer(regions, (gpu for gpu in range(len(cluster.gpus)) if gpu not in taken))
+    free = set(range(len(cluster.gpus))).difference(*after.values())
     for name, spread in spreads.items():
         there = Counter(cluster.rack(gpu) for gpu in kept[name])
         for rack, count in sorted(spread.items()):
-            picked = offer.pick(count - there[rack], regions.servers + rack, after[name])
-            offer.remove(picked)
+            here = sorted(gpu for gpu in free if cluster.rack(gpu) == rack)
+            (picked,) = cluster.regions.packed(here, [count - there[rack]], near=after[name])
+            free.difference_update(picked)
             after[name] = tuple(sorted((*after[name], *picked)))
     return after
 
