@@ -8,7 +8,7 @@ from hocket.errors import InputError
 ENGINES = "engines.md"
 """The page of comparisons without a paper."""
 
-_PAGES = {"H": "hotnets22.md", "R": "hoti22.md", "C": "nsdi24.md"}
+_PAGES = {"H": "hotnets22.md", "R": "hoti22.md", "C": "nsdi24.md", "B": "rivals.md"}
 
 
 def page_of(overview: Path, target: str) -> Path:

@@ -25,7 +25,7 @@ from hocket.schedulers.cassini import Cassini, Choice
 from hocket.schedulers.checks import checked
 from hocket.schedulers.crux import Crux, TrafficDecision
 from hocket.schedulers.job_routes import FLOW_PARTS, Routes
-from hocket.schedulers.monkeytree import MonkeyTree, Plan
+from hocket.schedulers.monkeytree import Migrations, MonkeyTree
 from hocket.schedulers.monkeytree.uplinks import uplinks_of
 
 Progress = Callable[[float, int, int], object]
@@ -343,7 +343,7 @@ class _Simulation:
         return min((each for each in times if each is not None), default=_NEVER_PS)
 
     def _planned_ps(self) -> int | None:
-        """When MonkeyTree is to be asked for a plan, if no decision comes before."""
+        """When MonkeyTree's next round is due, if no decision comes before."""
         # Jobs that wait do not move, and their wait must not keep a run from its end.
         waits = self._monkeytree is None or not self.transitions.stints()
         return None if waits or self._monkeytree is None else self._monkeytree.next_ps
@@ -377,13 +377,15 @@ class _Simulation:
 
     def _apply(self, state: State, decision: Decision, reason: str) -> None:
         """Ask MonkeyTree, CASSINI and Crux what they make of `decision`, and apply it."""
-        planned = self._plan(state, decision.candidates[0])
-        if planned is not None:
+        migrations = self._migrations(state, decision.candidates[0])
+        if migrations is not None:
             # The scheduler's other candidates are not equivalent to a placement with moved workers.
-            decision = replace(decision, candidates=(planned.candidate,))
+            decision = replace(decision, candidates=(migrations.candidate,))
         chosen = self._cassini_choice(state, decision)
         candidate = decision.candidates[0 if chosen is None else chosen.candidate]
-        moved = self.transitions.apply(candidate, planned.migrated if planned is not None else frozenset())
+        moved = self.transitions.apply(
+            candidate, migrations.migrated if migrations is not None else frozenset()
+        )
         if chosen is not None:
             self.transitions.align(chosen.slots)
         routed = self._crux_decision(state, candidate)
@@ -393,7 +395,7 @@ class _Simulation:
         waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
         self._check_progress(state, waiting, moved)
         record = DecisionRecord(
-            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, planned, moved
+            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, migrations, moved
         )
         self._tables.add_decision(record, self.transitions.stints())
 
@@ -425,14 +427,14 @@ class _Simulation:
         self._decision_times.cassini_s.append(time.perf_counter() - before)
         return chosen
 
-    def _plan(self, state: State, candidate: Candidate) -> Plan | None:
+    def _migrations(self, state: State, candidate: Candidate) -> Migrations | None:
         """MonkeyTree's moves of workers that `candidate` places; None without any."""
         if self._monkeytree is None:
             return None
         before = time.perf_counter()
-        planned = self._monkeytree.plan(state, candidate)
+        found = self._monkeytree.plan(state, candidate)
         self._decision_times.monkeytree_s.append(time.perf_counter() - before)
-        return planned
+        return found
 
     def _crux_decision(self, state: State, candidate: Candidate) -> TrafficDecision | None:
         """Crux's paths and priorities for the chosen candidate; None without Crux."""

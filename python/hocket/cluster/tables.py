@@ -33,7 +33,7 @@ from hocket.results.sink import Sink
 from hocket.schedulers import Decision
 from hocket.schedulers.cassini import Choice
 from hocket.schedulers.crux import TrafficDecision
-from hocket.schedulers.monkeytree import Plan
+from hocket.schedulers.monkeytree import Migrations
 
 _Columns = Mapping[str, "_hocket._Column"]
 
@@ -70,7 +70,7 @@ class DecisionRecord:
     """CASSINI's choice; None without CASSINI."""
     routed: TrafficDecision | None
     """Crux's paths and priorities; None without Crux."""
-    planned: Plan | None
+    migrations: Migrations | None
     """MonkeyTree's moves; None without any."""
     moved: Sequence[str]
 
@@ -331,7 +331,7 @@ def _why(record: DecisionRecord) -> str:
         "scheduler": dict(record.decision.why),
         "cassini": None if record.chosen is None else record.chosen.why,
         "crux": None if record.routed is None else record.routed.why,
-        "monkeytree": None if record.planned is None else record.planned.why,
+        "monkeytree": None if record.migrations is None else record.migrations.why,
     }
     return json.dumps(notes, ensure_ascii=False, default=str)
 

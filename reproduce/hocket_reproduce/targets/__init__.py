@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from hocket.errors import InputError
 from hocket_reproduce.targets import (
+    b1,
     c1,
     c2,
     c3,
@@ -76,6 +77,7 @@ TARGETS: dict[str, Target] = {
         Target("C19", "Precision of the angles: accuracy and execution time", c19.reproduce),
         Target("C20", "ECN marks of ResNet50 and CamemBERT", c15.reproduce_c20, takes_minutes=True),
         Target("C21", "Profiling by port counters", c21.reproduce),
+        Target("B1", "Rivals of CASSINI, and migration", b1.reproduce, takes_minutes=True),
         Target("X1", "Flow engine against packet engine", cross.reproduce),
         Target("X2", "Training jobs: flow engine against packet engine", x2.reproduce, takes_minutes=True),
         Target("X3", "ECN marks: flow engine against packet engine", x3.reproduce, takes_minutes=True),

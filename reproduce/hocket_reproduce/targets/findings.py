@@ -205,6 +205,13 @@ FINDINGS = {
         "{Up time, the largest error of a sure profile}",
         "same conclusion",
     ),
+    "B1": Finding(
+        "MonkeyTree completes jobs 14% sooner than the next best (1,024 GPUs, 4:1)",
+        "{packed, next best ÷ MonkeyTree: mean completion} for packed jobs, "
+        "{at random, next best ÷ MonkeyTree: mean completion} for jobs at random places (256 GPUs)",
+        "differs",
+        "it depends on the placement, which was not at hand",
+    ),
     "X1": Finding(
         "Two VGG19 jobs take equally long on both engines",
         "{±two jobs, shifted by half a period: *, *} apart when shifted; up to "

@@ -2,8 +2,8 @@
 racks, where that is worth more than the migrations cost.
 
 It reads the placement of a decision and returns one with the same numbers of workers. The paper minimises the
-workers that move, subject to a bound on the jobs that cross the uplinks of a rack. Hocket weighs instead: a
-plan is made if the GPU time that jobs are predicted to lose until they are done falls by more than the
+workers that move, subject to a bound on the jobs that cross the uplinks of a rack. Hocket weighs instead:
+workers move if the GPU time that jobs are predicted to lose until they are done falls by more than the
 migrations cost. It moves workers among a few racks at a time.
 """
 
@@ -21,15 +21,15 @@ from hocket.schedulers.monkeytree.steps import Move, Step
 from hocket.schedulers.monkeytree.uplinks import Uplinks
 from hocket.schedulers.state import Candidate, Cluster, State
 
-__all__ = ["MonkeyTree", "MonkeytreeOptions", "Plan"]
+__all__ = ["Migrations", "MonkeyTree", "MonkeytreeOptions"]
 
-# A plan must be worth more than the solver's tolerance.
+# A step must be worth more than the solver's tolerance.
 _LEAST_GAIN_GPU_S = 1e-3
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The moves of an epoch."""
+class Migrations:
+    """The moves of a round."""
 
     candidate: Candidate
     """The placement with these moves."""
@@ -40,7 +40,7 @@ class Plan:
 
 
 class MonkeyTree:
-    """Plans migrations, at most once an epoch."""
+    """Decides on migrations, in rounds, at most once an epoch."""
 
     def __init__(
         self,
@@ -57,15 +57,15 @@ class MonkeyTree:
         self._gpus_in = Counter(cluster.rack(gpu) for gpu in range(len(cluster.gpus)))
         self._earliest_ps = 0
         self._wanted = False
-        # Problems of the latest plan without a better solution; as jobs go on, migrations gain less.
+        # Problems of the latest round without a better solution; as jobs go on, migrations gain less.
         self._hopeless: set[object] = set()
 
     @property
     def next_ps(self) -> int | None:
-        """When it is to be asked for a plan, if not before; None if a decision must come first."""
+        """When the next round is due, if not before; None if a decision must come first."""
         return self._earliest_ps if self._wanted else None
 
-    def plan(self, state: State, candidate: Candidate) -> Plan | None:
+    def plan(self, state: State, candidate: Candidate) -> Migrations | None:
         """Moves of workers from the placement of `candidate`; None if the epoch has not ended.
 
         `state` is the cluster before the decision: a job that has other GPUs there is not running yet, and
@@ -86,7 +86,7 @@ class MonkeyTree:
         self._wanted = left == 0
         after = {move.job: move.after for step in steps for move in step.moves}
         after = {name: spread for name, spread in after.items() if spread != before[name]}
-        return Plan(
+        return Migrations(
             replace(candidate, placement={**candidate.placement, **moved(cluster, placement, after)}),
             frozenset(name for name in after if jobs[name].running),
             {"migrated workers": self._options.moves - left, "steps": [step.notes for step in steps]},
@@ -185,7 +185,7 @@ class MonkeyTree:
         )
         # Computed again, as the solver's own value has tolerances.
         after_gpu_s = sum(losses(jobs.values(), {**spreads, **solution.spreads}, self._racks).values())
-        step = Step(tuple(problem.racks), moves, lost_gpu_s - after_gpu_s, solution.proven)
+        step = Step(moves, lost_gpu_s - after_gpu_s, solution.proven)
         return step if step.saved_gpu_s > step.price_gpu_s + _LEAST_GAIN_GPU_S else None
 
 

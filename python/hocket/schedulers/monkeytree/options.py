@@ -14,8 +14,8 @@ class MonkeytreeOptions(Table):
     epoch_ps: PositiveDurationPs = default(
         parse_duration("1 min"), "Hocket: longer than a migration, and shorter than most jobs", "epoch"
     )
-    """The shortest time between two plans. A plan follows a decision of the scheduler, or a plan that used
-    up its migrations."""
+    """The shortest time between two rounds of migrations. A round follows a decision of the scheduler, or a
+    round that used up its migrations."""
     moves: Annotated[StrictInt, Field(ge=1, le=100_000)] = default(
         32, "Hocket: arXiv 2602.08296 minimises the number of workers that move"
     )

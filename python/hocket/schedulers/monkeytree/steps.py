@@ -10,7 +10,7 @@ from hocket.schedulers.monkeytree.ring_jobs import RingJob, Spread
 
 @dataclass(frozen=True)
 class Move:
-    """What a plan does to a job."""
+    """What a step does to a job."""
 
     job: str
     workers: int
@@ -18,7 +18,7 @@ class Move:
     before: Spread
     after: Spread
     price_gpu_s: float
-    """0 for a job that is not running yet, or that an earlier step of the plan moves."""
+    """0 for a job that is not running yet, or that an earlier step of the round moves."""
 
     @classmethod
     def of(cls, job: RingJob, before: Spread, after: Spread) -> "Move":
@@ -31,7 +31,6 @@ class Move:
 class Step:
     """The solution of one program that is carried out."""
 
-    racks: tuple[int, ...]
     moves: tuple[Move, ...]
     saved_gpu_s: float
     """The predicted loss of all jobs before, minus that after it."""
