@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from hocket import _hocket
+from hocket.cluster.deciders import Deciders, Verdict
 from hocket.cluster.interruption import Interruption
 from hocket.cluster.marks import marks_for
 from hocket.cluster.policies import Policy, check_titles, load_policy
@@ -15,18 +16,12 @@ from hocket.cluster.recording import Recording, check_memory, recording_of
 from hocket.cluster.tables import BYTES_PER_ITERATION, DecisionRecord, Tables
 from hocket.cluster.trace import Trace, TraceLike, as_trace
 from hocket.cluster.transitions import Costs, Member, Transitions
-from hocket.engines.network import network_of
 from hocket.errors import InputError, SelfCheckError
 from hocket.results import Run, RunWriter, peak_rss_mb
 from hocket.results.run import MANIFEST
 from hocket.results.sink import Memory, Nowhere, Sink
-from hocket.schedulers import Candidate, Decision, Scheduler, State
-from hocket.schedulers.cassini import Cassini, Choice
-from hocket.schedulers.checks import checked
-from hocket.schedulers.crux import Crux, TrafficDecision
+from hocket.schedulers import Scheduler, State
 from hocket.schedulers.job_routes import FLOW_PARTS, Routes
-from hocket.schedulers.monkeytree import Migrations, MonkeyTree
-from hocket.schedulers.monkeytree.uplinks import uplinks_of
 
 Progress = Callable[[float, int, int], object]
 """Called after every step with simulated seconds, jobs done, and jobs in total."""
@@ -159,28 +154,6 @@ def reached(trace: Trace, policy: Policy | str, at_ps: int) -> Transitions:
     return simulation.transitions
 
 
-@dataclass
-class _DecisionTimes:
-    """Wall-clock seconds of each decision."""
-
-    scheduler_s: list[float] = field(default_factory=list)
-    cassini_s: list[float] = field(default_factory=list)
-    crux_s: list[float] = field(default_factory=list)
-    monkeytree_s: list[float] = field(default_factory=list)
-
-    def described(self) -> dict[str, Any]:
-        all_times = {
-            "scheduler": self.scheduler_s,
-            "monkeytree": self.monkeytree_s,
-            "cassini": self.cassini_s,
-            "crux": self.crux_s,
-        }
-        return {
-            who: {"decisions": len(times), "total_s": sum(times), "longest_s": max(times, default=0.0)}
-            for who, times in all_times.items()
-        }
-
-
 class _Simulation:
     """One run, from the first arrival to the last departure or to the trace's `until`."""
 
@@ -195,41 +168,15 @@ class _Simulation:
     ) -> None:
         settings, network = trace.settings, trace.network
         self._trace = trace
-        self._policy = policy
+        self._title = policy.title
         self._until_ps = until_ps
         self._sink = sink
         self._recording = recording
         self._progress = progress
-        self._dedicated = bool(getattr(policy.scheduler, "dedicated", False))
         names = [job.name for job in trace.jobs]
         routes = Routes(network, trace.cluster, names, spread=policy.perfect_routing)
         flow_parts = FLOW_PARTS if policy.perfect_routing else 1
-        # CASSINI and Crux compare the flows on a link with its rate.
-        counted = network_of(trace.file.fabric.topology, flow_parts) if policy.perfect_routing else network
-        self._cassini = (
-            Cassini(
-                trace.cassini,
-                counted,
-                routes.crossings,
-                goodput=trace.goodput,
-                jitter=settings.jitter,
-                seed=trace.seed,
-            )
-            if policy.cassini
-            else None
-        )
-        self._crux = Crux(counted, routes, trace.priority_queues, trace.seed) if policy.crux else None
-        # Jobs with a cluster of their own share no uplinks.
-        self._monkeytree = (
-            MonkeyTree(
-                trace.monkeytree,
-                trace.cluster,
-                uplinks_of(trace.cluster, trace.file.fabric.topology),
-                balanced=policy.crux or policy.perfect_routing,
-            )
-            if policy.monkeytree and not self._dedicated
-            else None
-        )
+        self._deciders = Deciders(trace, policy, routes)
         marks = _marks(trace) if _has_equal_flows(policy) else None
         self._engine = _hocket.ClusterRun(
             network.fabric,
@@ -267,17 +214,14 @@ class _Simulation:
             # NSDI'24 §5.1: every job runs DCQCN with its default parameters.
             share=trace.mltcp.share if policy.mltcp else ("fair", 1.0),
             adjust=trace.cassini.adjust,
-            dedicated=self._dedicated,
+            dedicated=self._deciders.dedicated,
             models={model: number for number, model in enumerate(self._models)},
             on_stint_end=self._tables.add_stint,
         )
-        # Without CASSINI only the scheduler's own choice is used.
-        self._candidates = trace.cassini.candidates if policy.cassini else 1
         self._arrived = 0
         self._ask_again_ps: int | None = None
         self._idle_decisions = 0
         self._work_done = (0, 0)
-        self._decision_times = _DecisionTimes()
         self._started = time.perf_counter()
 
     def run(self) -> Run:
@@ -345,8 +289,7 @@ class _Simulation:
     def _planned_ps(self) -> int | None:
         """When MonkeyTree's next round is due, if no decision comes before."""
         # Jobs that wait do not move, and their wait must not keep a run from its end.
-        waits = self._monkeytree is None or not self.transitions.stints()
-        return None if waits or self._monkeytree is None else self._monkeytree.next_ps
+        return self._deciders.next_round_ps if self.transitions.stints() else None
 
     def _arrivals(self) -> list[str]:
         """Admit the jobs that arrive now; return their names."""
@@ -357,93 +300,33 @@ class _Simulation:
         arrived = [job.name for job in jobs[first : self._arrived]]
         placed = {name: self._trace.placement[name] for name in arrived if name in self._trace.placement}
         # On a cluster of its own, it does not matter which GPUs a job has.
-        if placed and not self._dedicated:
+        if placed and not self._deciders.dedicated:
             self.transitions.place(placed)
         return arrived
 
     def _decide(self, reason: str) -> None:
-        """Ask the scheduler for a decision, and apply it."""
+        """Ask for a decision, and apply it."""
         state = self.transitions.state()
-        self._apply(state, self._scheduler_decision(state), reason)
+        verdict = self._deciders.decide(state, self.transitions.iteration_start_ps)
+        self._apply(state, verdict, reason)
 
     def _keep(self, reason: str) -> None:
         """Keep the scheduler's decision, in which MonkeyTree may now move workers."""
         state = self.transitions.state()
-        self._apply(
-            state,
-            Decision([Candidate({each.job.name: each.gpus for each in state.jobs})], self._ask_again_ps),
-            reason,
-        )
+        verdict = self._deciders.keep(state, self._ask_again_ps, self.transitions.iteration_start_ps)
+        self._apply(state, verdict, reason)
 
-    def _apply(self, state: State, decision: Decision, reason: str) -> None:
-        """Ask MonkeyTree, CASSINI and Crux what they make of `decision`, and apply it."""
-        migrations = self._migrations(state, decision.candidates[0])
-        if migrations is not None:
-            # The scheduler's other candidates are not equivalent to a placement with moved workers.
-            decision = replace(decision, candidates=(migrations.candidate,))
-        chosen = self._cassini_choice(state, decision)
-        candidate = decision.candidates[0 if chosen is None else chosen.candidate]
-        moved = self.transitions.apply(
-            candidate, migrations.migrated if migrations is not None else frozenset()
-        )
-        if chosen is not None:
-            self.transitions.align(chosen.slots)
-        routed = self._crux_decision(state, candidate)
-        if routed is not None:
-            self.transitions.reroute(routed.traffic)
-        self._ask_again_ps = decision.ask_again_ps
-        waiting = [each.job.name for each in state.jobs if not candidate.placement.get(each.job.name)]
+    def _apply(self, state: State, verdict: Verdict, reason: str) -> None:
+        moved = self.transitions.apply(verdict.candidate, verdict.migrated)
+        if verdict.chosen is not None:
+            self.transitions.align(verdict.chosen.slots)
+        if verdict.routed is not None:
+            self.transitions.reroute(verdict.routed.traffic)
+        self._ask_again_ps = verdict.decision.ask_again_ps
+        waiting = verdict.waiting(state)
         self._check_progress(state, waiting, moved)
-        record = DecisionRecord(
-            state.now_ps, reason, len(state.jobs), len(waiting), decision, chosen, routed, migrations, moved
-        )
+        record = DecisionRecord(state.now_ps, reason, len(state.jobs), len(waiting), verdict, moved)
         self._tables.add_decision(record, self.transitions.stints())
-
-    def _scheduler_decision(self, state: State) -> Decision:
-        """The scheduler's decision, checked."""
-        before = time.perf_counter()
-        try:
-            decision = self._policy.scheduler.schedule(state, self._candidates)
-        # A user's class may raise anything.
-        except Exception as error:
-            raise self._scheduler_error(state, f"raised {type(error).__name__}: {error}") from error
-        # The checks below are not part of the scheduler's time.
-        self._decision_times.scheduler_s.append(time.perf_counter() - before)
-        try:
-            return checked(decision, state, dedicated=self._dedicated)
-        except InputError as error:
-            raise self._scheduler_error(state, str(error)) from None
-
-    def _cassini_choice(self, state: State, decision: Decision) -> Choice | None:
-        """CASSINI's choice among the scheduler's candidates; None without CASSINI."""
-        if self._cassini is None:
-            return None
-        before = time.perf_counter()
-        try:
-            chosen = self._cassini.choose(state, decision, self.transitions.iteration_start_ps)
-        # CASSINI refuses only candidates, and these are the scheduler's.
-        except InputError as error:
-            raise self._scheduler_error(state, str(error)) from None
-        self._decision_times.cassini_s.append(time.perf_counter() - before)
-        return chosen
-
-    def _migrations(self, state: State, candidate: Candidate) -> Migrations | None:
-        """MonkeyTree's moves of workers that `candidate` places; None without any."""
-        if self._monkeytree is None:
-            return None
-        before = time.perf_counter()
-        found = self._monkeytree.plan(state, candidate)
-        self._decision_times.monkeytree_s.append(time.perf_counter() - before)
-        return found
-
-    def _crux_decision(self, state: State, candidate: Candidate) -> TrafficDecision | None:
-        """Crux's paths and priorities for the chosen candidate; None without Crux."""
-        if self._crux is None:
-            return None
-        before = time.perf_counter()
-        routed = self._crux.decide(state, candidate)
-        self._decision_times.crux_s.append(time.perf_counter() - before)
-        return routed
 
     def _check_progress(self, state: State, waiting: Sequence[str], moved: Sequence[str]) -> None:
         """Raise `InputError` for a scheduler that keeps requesting decisions and prevents all progress."""
@@ -461,10 +344,7 @@ class _Simulation:
                 if len(waiting) == len(state.jobs)
                 else "moves jobs before any of them finishes an iteration"
             )
-            raise self._scheduler_error(state, f"{what}; this lasted {_MAX_IDLE_DECISIONS:,} decisions")
-
-    def _scheduler_error(self, state: State, what: str) -> InputError:
-        return InputError(f"scheduler {self._policy.title!r}: at {state.now_ps / 1e12:,.3f} s: {what}")
+            raise self._deciders.error(state, f"{what}; this lasted {_MAX_IDLE_DECISIONS:,} decisions")
 
     def _finish(self, status: Mapping[str, str]) -> Run:
         """The run up to now; jobs keep the iterations that they finished."""
@@ -474,13 +354,13 @@ class _Simulation:
         manifest = {
             "hocket_version": version("hocket"),
             "engine": "flow",
-            "scheduler": self._policy.title,
+            "scheduler": self._title,
             "seed": self._trace.seed,
             **status,
             "simulated_s": now_ps / 1e12,
             "run_s": time.perf_counter() - self._started,
             "peak_rss_mb": peak_rss_mb(),
-            "decided": self._decision_times.described(),
+            "decided": self._deciders.described(),
             **self._skipped(members),
             "record": {**self._recording.described(), "percentile_error": summaries.percentile_error},
             "counts": {

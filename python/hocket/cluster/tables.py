@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from hocket import _hocket
+from hocket.cluster.deciders import Verdict
 from hocket.cluster.jobs import jobs_frame
 from hocket.cluster.recording import check_kept
 from hocket.cluster.schemas import (
@@ -30,10 +31,6 @@ from hocket.cluster.transitions import Member, Stint
 from hocket.engines.network import Network
 from hocket.results import frame
 from hocket.results.sink import Sink
-from hocket.schedulers import Decision
-from hocket.schedulers.cassini import Choice
-from hocket.schedulers.crux import TrafficDecision
-from hocket.schedulers.monkeytree import Migrations
 
 _Columns = Mapping[str, "_hocket._Column"]
 
@@ -58,20 +55,14 @@ _STINT_COLUMNS = pl.Schema(
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """One decision: its trigger, the scheduler's answer, and what its suffixes made of it."""
+    """One decision, and what triggered it."""
 
     time_ps: int
     reason: str
     jobs: int
     waiting: int
     """The number of jobs without GPUs after it."""
-    decision: Decision
-    chosen: Choice | None
-    """CASSINI's choice; None without CASSINI."""
-    routed: TrafficDecision | None
-    """Crux's paths and priorities; None without Crux."""
-    migrations: Migrations | None
-    """MonkeyTree's moves; None without any."""
+    verdict: Verdict
     moved: Sequence[str]
 
 
@@ -304,7 +295,7 @@ def _placements(stints: Iterable[Stint], gpus: Sequence[str], network: Network) 
 
 
 def _decision(number: int, record: DecisionRecord) -> dict[str, Any]:
-    chosen = record.chosen
+    chosen = record.verdict.chosen
     scores = None if chosen is None else chosen.candidates
     return {
         "decision": number,
@@ -312,7 +303,7 @@ def _decision(number: int, record: DecisionRecord) -> dict[str, Any]:
         "reason": record.reason,
         "jobs": record.jobs,
         "waiting": record.waiting,
-        "candidates": len(record.decision.candidates),
+        "candidates": len(record.verdict.decision.candidates),
         "discarded": None if scores is None else sum(each.score is None for each in scores),
         "chosen": 0 if chosen is None else chosen.candidate,
         "own_score": None if scores is None else scores[0].score,
@@ -327,11 +318,12 @@ def _why(record: DecisionRecord) -> str:
 
     A user's own class may note values that JSON cannot represent; they are written as text.
     """
+    verdict = record.verdict
     notes = {
-        "scheduler": dict(record.decision.why),
-        "cassini": None if record.chosen is None else record.chosen.why,
-        "crux": None if record.routed is None else record.routed.why,
-        "monkeytree": None if record.migrations is None else record.migrations.why,
+        "scheduler": dict(verdict.decision.why),
+        "cassini": None if verdict.chosen is None else verdict.chosen.why,
+        "crux": None if verdict.routed is None else verdict.routed.why,
+        "monkeytree": None if verdict.migrations is None else verdict.migrations.why,
     }
     return json.dumps(notes, ensure_ascii=False, default=str)
 
@@ -346,7 +338,7 @@ def _link_scores(number: int, record: DecisionRecord) -> list[dict[str, Any]]:
             "jobs": list(score.jobs),
             "after": score.after,
         }
-        for score in (() if record.chosen is None else record.chosen.links)
+        for score in (() if record.verdict.chosen is None else record.verdict.chosen.links)
     ]
 
 
