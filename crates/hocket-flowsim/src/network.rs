@@ -575,7 +575,7 @@ impl Network {
         self.rates_bps = rates_bps;
     }
 
-    // Lets a stream that has been advanced to now send at `rate`, until its phase ends, or one of so many `steps` of it.
+    // Lets a stream that has been advanced to now send at `rate` until its phase ends, or the present one of `steps` equal steps.
     fn set_rate(&mut self, stream: usize, rate: Rate, steps: Option<u64>) {
         let state = &mut self.streams[stream];
         // At the same rate the end of a phase stays the same: its timer remains valid.

@@ -11,7 +11,7 @@ RecordKind = Literal["all", "sampled", "summary"]
 """Which iterations of a run get a row."""
 
 DEFAULT_MOST_ROWS = 5_000_000
-"""Runs with more expected iterations are sampled by default. So many rows fit into the default of
+"""Runs with more expected iterations are sampled by default. This number of rows fits into the default of
 `table_memory`."""
 
 
@@ -44,18 +44,19 @@ class Settings(Table):
     """Consecutive iterations of a job whose times differ by less than this fraction share one row."""
     record: RecordKind | None = None
     """The iterations that have a row in the table `iterations`: `all`; `sampled`, about `sampled_rows` of
-    them, drawn at random; or none with `summary`. All other tables and all printed numbers are of all
+    them, drawn at random; or `summary`, none. All other tables and all printed numbers are computed from all
     iterations in any case. By default `all`, but `sampled` if more than 5 million iterations are expected and
-    `merge` and `jitter` leave similar ones apart."""
+    neither `merge` nor a `jitter` of 0 lets similar ones share a row."""
     sampled_rows: Annotated[StrictInt, Field(ge=1, le=10**9)] = default(
         1_000_000,
         "Hocket: percentiles of the sample are close to those of all, and figures are drawn in seconds",
     )
-    """With `sampled`: about how many rows. Of each so many consecutive iterations of a job, one is drawn."""
+    """With `sampled`: the approximate number of rows. One iteration is drawn from each block of consecutive
+    ones of a job; the expected number of iterations determines the size of the blocks."""
     table_memory_bytes: Annotated[int, *size_within(16 * 10**6, 10**15)] = default(
         parse_bytes("1 GB"), "Hocket: a fraction of a laptop's memory", "table_memory"
     )
-    """Memory for rows. A run with a directory writes them when they fill a part of it; a run without one ends
+    """Memory for rows. A run with a directory writes them when they fill half of it; a run without one ends
     with an error if they exceed it."""
     skip_ahead: StrictBool = default(False, "Hocket: simulate every iteration")
     """Simulate only some of the iterations between two changes of placements or slots, and repeat them in
