@@ -217,18 +217,19 @@ fn without_jitter(
             job,
             Start { jitter: 0.0, iterations: 2_000, ..start(compute_ms, sending_ms, gbps) },
         )
-        .unwrap();
+        .expect("it ends in time");
         if seed % 4 == 3 {
             let origin = Time::ZERO + Duration::from_ms(25 * number);
             let period = Duration::from_ms(compute_ms + sending_ms + 25);
-            run.align(job, Some(Slots { origin, period, waits: true, readjusts: true })).unwrap();
+            run.align(job, Some(Slots { origin, period, waits: true, readjusts: true }))
+                .expect("it ends in time");
         }
     }
     let mut ends = Vec::new();
     for step in 1..=20 {
         let until = seconds(30 * step);
         while run.now() < until {
-            ends.extend(run.advance(until).unwrap());
+            ends.extend(run.advance(until).expect("its checks hold"));
         }
         if seed % 2 == 1 {
             run.take_delays();
