@@ -46,12 +46,13 @@ def _checked(
 ) -> Candidate:
     """`sorted_gpus` has the GPUs of jobs in earlier candidates, and gets those of this one."""
     placement: dict[str, Gpus] = {}
+    others: list[str] = []
     for name, given in candidate.placement.items():
         key = (name, given) if isinstance(given, tuple) else None
         gpus = sorted_gpus.get(key) if key is not None else None
         if gpus is None:
             gpus = _numbers(name, given, len(cluster.gpus))
-            _check_size(gpus, _known(name, jobs))
+            others.append(name)
             if key is not None:
                 sorted_gpus[key] = gpus
         placement[name] = gpus
@@ -59,6 +60,8 @@ def _checked(
     for together in [{name: gpus} for name, gpus in placement.items()] if dedicated else [placement]:
         if len(set().union(*together.values())) != sum(map(len, together.values())):
             raise _assigned_twice(together, cluster)
+    for name in others:
+        _check_size(placement[name], _known(name, jobs))
     for name, batch_size in candidate.batch_sizes.items():
         try:
             _known(name, jobs).job.definition.check_batch_size(batch_size)
