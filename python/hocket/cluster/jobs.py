@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from hocket.cluster.schemas import JOBS
+from hocket.cluster.summaries import of_iterations
 from hocket.cluster.transitions import Member
 
 
@@ -57,22 +58,7 @@ def _row(member: Member, measured: Mapping[str, Any] | None, adjustments: int, n
         "iterations": 0,
         "adjustments": adjustments,
     }
-    return row if measured is None else row | _of_iterations(measured)
-
-
-def _of_iterations(measured: Mapping[str, Any]) -> dict[str, Any]:
-    count = measured["iterations"]
-    return {
-        "iterations": count,
-        "mean_iteration_s": measured["iteration_ps"] / count / 1e12,
-        "p50_iteration_s": measured["p50_ps"] / 1e12,
-        "p99_iteration_s": measured["p99_ps"] / 1e12,
-        "mean_ideal_s": measured["ideal_ps"] / count / 1e12,
-        "slowdown": measured["iteration_ps"] / measured["ideal_ps"],
-        "mean_communication_s": measured["communication_ps"] / count / 1e12,
-        "mean_delayed_s": measured["delayed_ps"] / count / 1e12,
-        "marks": measured["marks"],
-    }
+    return row if measured is None else row | of_iterations(measured)
 
 
 def _status(member: Member) -> str:

@@ -55,19 +55,28 @@ def _row(
 ) -> dict[str, Any]:
     jobs = list(jobs)
     sums = {name: sum(job[name] for job in jobs) for name in _SUMS}
-    count = sums["iterations"]
     marks = [job["marks"] for job in jobs]
     return {
         "model": model,
-        "iterations": count,
-        "mean_iteration_s": sums["iteration_ps"] / count / 1e12,
-        "p50_iteration_s": percentiles["p50_ps"] / 1e12,
-        "p99_iteration_s": percentiles["p99_ps"] / 1e12,
-        "mean_ideal_s": sums["ideal_ps"] / count / 1e12,
-        "slowdown": sums["iteration_ps"] / sums["ideal_ps"],
         "p50_slowdown": percentiles["p50_slowdown"],
         "p99_slowdown": percentiles["p99_slowdown"],
-        "mean_communication_s": sums["communication_ps"] / count / 1e12,
-        "mean_delayed_s": sums["delayed_ps"] / count / 1e12,
-        "marks": None if None in marks else sum(marks),
+        **of_iterations({**sums, **percentiles, "marks": None if None in marks else sum(marks)}),
+    }
+
+
+def of_iterations(counted: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that the tables of jobs and of models share, from sums and percentiles over iterations, in
+    picoseconds.
+    """
+    count = counted["iterations"]
+    return {
+        "iterations": count,
+        "mean_iteration_s": counted["iteration_ps"] / count / 1e12,
+        "p50_iteration_s": counted["p50_ps"] / 1e12,
+        "p99_iteration_s": counted["p99_ps"] / 1e12,
+        "mean_ideal_s": counted["ideal_ps"] / count / 1e12,
+        "slowdown": counted["iteration_ps"] / counted["ideal_ps"],
+        "mean_communication_s": counted["communication_ps"] / count / 1e12,
+        "mean_delayed_s": counted["delayed_ps"] / count / 1e12,
+        "marks": counted["marks"],
     }

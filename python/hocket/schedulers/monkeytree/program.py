@@ -66,7 +66,7 @@ def _quiet() -> "highs.Highs":
         def __init__(self) -> None:
             highspy.Highs.__init__(self)
 
-        # HiGHS 1.16 prints its name as soon as its constructor enables callbacks.
+        # HiGHS 1.16 prints its name as soon as its constructor enables callbacks. The method is its own: hence N802.
         def enableCallbacks(self) -> Any:  # noqa: N802
             self.silent()
             return highspy.Highs.enableCallbacks(self)
