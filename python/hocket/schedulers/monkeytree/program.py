@@ -66,8 +66,8 @@ def _quiet() -> "highs.Highs":
         def __init__(self) -> None:
             highspy.Highs.__init__(self)
 
-        # HiGHS 1.16 prints its name as soon as its constructor enables callbacks. The method is its own: hence N802.
-        def enableCallbacks(self) -> Any:  # noqa: N802
+        # HiGHS 1.16 prints its name as soon as its constructor enables callbacks.
+        def enableCallbacks(self) -> Any:  # noqa: N802 (its name)
             self.silent()
             return highspy.Highs.enableCallbacks(self)
 
